@@ -1,0 +1,1 @@
+"""The nouns: frozen dataclasses, units and errors. Standard library only."""

@@ -17,6 +17,7 @@ class Source:
     sites: tuple[str, ...] = ()  # () = wherever policy allows it raw
     text_field: str = "text"  # the key of a .jsonl line
     held_out: float = 0.02  # the fraction, taken by document position, that only evaluation sees
+    where: str = field(default="", compare=False)  # file:line, so that a refusal can name it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +93,8 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    money: float | None = None  # in the fleet's currency
+    money: float | None = None
+    currency: str | None = None  # as written with `money`; None: the fleet's
     hours: float | None = None
 
 

@@ -43,6 +43,8 @@ def test_the_command_line_answers_without_importing_torch() -> None:
         "print(sorted({'torch', 'transformers', 'uvicorn'} & set(sys.modules)))\n"
     )
 
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
 
     assert said.stdout.strip() == "[]", said.stderr

@@ -1,0 +1,1 @@
+"""Machines: start, adopt, hear and stop what runs on them; providers that lend them."""

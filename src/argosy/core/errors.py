@@ -54,4 +54,8 @@ class DamagedError(UserError):
     exit_code = 6
 
 
+class FencedError(DamagedError):
+    """A newer life of the same host has written since: this one must stop, or catch up anew."""
+
+
 INTERRUPTED = 130  # the exit code after Ctrl-C; children are stopped and the run can be resumed

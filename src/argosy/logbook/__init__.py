@@ -2,8 +2,12 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from argosy.logbook.rows import OpenLog, open_log
+
 if TYPE_CHECKING:
     from argosy.core.records import Entry
+
+__all__ = ["Logbook", "OpenLog", "open_log"]
 
 
 class Logbook(Protocol):
@@ -12,13 +16,17 @@ class Logbook(Protocol):
     def append(self, signed: bytes) -> int:
         """Store one signed record durably and return its seq. The same bytes again: the same seq.
 
-        Raises HostError when the logbook cannot be reached, DiskError when it is full, and
-        DamagedError when the record is refused (signature, writer, counter, fence, size).
+        Raises HostError when the logbook cannot be reached, DiskError when it is full,
+        FencedError when a newer life of the writer has written since, and
+        DamagedError when the record is refused (signature, writer, counter, size, blobs not put).
         """
         ...
 
     def read(self, from_seq: int, wait_s: float = 0.0) -> list["Entry"]:
-        """Records from `from_seq` on, in order; waits up to `wait_s` for the first of them."""
+        """Records from `from_seq` on, in order; waits up to `wait_s` for the first of them.
+
+        One call returns some of them, not always all: read on until it returns none.
+        """
         ...
 
     def put(self, blob: bytes) -> str:

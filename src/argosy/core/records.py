@@ -121,6 +121,7 @@ class Contribution:
     cursor: str  # data position, canonical JSON
     incarnation: int
     shards: tuple[Shard, ...]
+    final: bool = False  # posted knowing of the drain: this site posts nothing after it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,265 @@
+"""Which hosts of a site train together now, and how they come together again when one is lost.
+
+The crew record says who belongs to the site's crew and who leads; inside one record the leader's
+store numbers the epochs. Keys of the store, under `crew<record's epoch>/`:
+
+    call             the epoch the leader calls for
+    drop/<epoch>     why a rank gave up an epoch
+    join/<host>      a host outside the epoch asks for the next one
+    here/<epoch>/<host>     it has come, and how far its state is
+    members/<epoch>  who trains in it, in rank order, and whose state counts
+    beat/<host>      a counter that stands still when a host is frozen or gone
+"""
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from argosy.core.errors import HostError
+from argosy.engine.group import Alone, EpochGroup, EpochOver, Rules
+from argosy.engine.watch import ASK_EVERY_S, Seating, StoreClient, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from argosy.engine.group import Group
+
+log = logging.getLogger(__name__)
+
+FIRST_GATHERING_S = 30.0  # a leader that starts gives the others so long to start, too
+GATHERING_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Formed:
+    """One epoch: its group, who is in it, and whose state all take."""
+
+    group: "Group"
+    hosts: tuple[str, ...]
+    source: int  # the rank whose state counts
+    fresh: bool  # somebody must take it over
+    name: str = ""
+
+
+class Crew(Protocol):
+    def form(self, turn: int, within_s: float) -> Formed: ...
+    def over(self) -> str | None: ...
+    def report(self, reason: str) -> None: ...
+    def newcomers(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class SoloCrew:
+    """The one host of a site."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def form(self, turn: int, within_s: float) -> Formed:  # noqa: ARG002 - nobody to wait for
+        return Formed(group=Alone(), hosts=(self._host,), source=0, fresh=False)
+
+    def over(self) -> str | None:
+        return None
+
+    def report(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def newcomers(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class StoreCrew:
+    """A crew of several hosts: led by the first one's store, renamed by crew records."""
+
+    def __init__(
+        self,
+        host: str,
+        seating: "Callable[[], Seating | None]",
+        *,
+        tell: "Callable[[str, str], None]",
+        address: str,
+        cuda: bool = False,
+        answer_s: float = 20.0,
+    ) -> None:
+        """`seating` is the newest crew record; `tell(what, detail)` makes an event for people."""
+        self._host = host
+        self._tell = tell
+        self._seating = seating
+        self._cuda = cuda
+        self._watch: Watch | None = None
+        self._members: tuple[str, ...] = ()
+        self._missed: Seating | None = None  # whose leader was told to be lost
+        self._rules = Rules(self.over, within_s=answer_s, address=address)
+
+    def form(self, turn: int, within_s: float) -> Formed:
+        """The next epoch that this host is in. Waits for a leader's call, and for a leader."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            seating = self._seating()
+            if seating is None or self._host not in seating.hosts:
+                time.sleep(ASK_EVERY_S)
+                continue
+            try:
+                if self._watch is None or self._watch.seating != seating:
+                    self._follow(seating)
+                formed = self._formed(seating, turn, deadline)
+            except EpochOver as over:
+                self._failed(seating, str(over))
+                time.sleep(ASK_EVERY_S)
+                continue
+            if formed is not None:
+                return formed
+        raise HostError(
+            f"no crew of this site to join within {within_s:.0f} s",
+            where=self._host,
+            hint="the controller names crews; `argosy resume` starts one",
+        )
+
+    def over(self) -> str | None:
+        """Why the running epoch cannot go on; None while it can."""
+        watch = self._watch
+        if watch is None:
+            return "no epoch yet"
+        if self._seating() != watch.seating:
+            return "the controller named another crew"
+        return watch.over()
+
+    def report(self, reason: str) -> None:
+        """Tell the leader, so that it tells all: gloo tells only the neighbours of a dead peer."""
+        if self._watch is not None:
+            self._watch.drop(reason)
+
+    def newcomers(self) -> bool:
+        return self._watch is not None and self._watch.joining()
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def _failed(self, seating: Seating, reason: str) -> None:
+        """A lost leader is told once; then its store is tried again until another one leads."""
+        log.info("no epoch: %s", reason)
+        if self._watch is None or self._watch.lost:
+            if self._missed != seating:
+                self._missed = seating
+                self._tell("lost", f"the site's leader {seating.hosts[0]} does not answer")
+            self.close()
+        else:
+            self.report(reason)
+
+    def _follow(self, seating: Seating) -> None:
+        self.close()
+        log.info("crew %d: %s leads %s", seating.epoch, seating.hosts[0], ", ".join(seating.hosts))
+        self._members = ()  # another record, another store, another count of epochs
+        self._watch = Watch(self._host, seating)
+        self._missed = None
+
+    def _formed(self, seating: Seating, turn: int, deadline: float) -> Formed | None:
+        watch = self._watch
+        assert watch is not None
+        leads = seating.hosts[0] == self._host
+        called = watch.call() if leads else watch.called(deadline)
+        store = watch.store
+        store.set(f"here/{called}/{self._host}", json.dumps({"turn": turn}))
+        watch.attend(called)
+        if leads:
+            self._publish(seating, called, watch)
+        told = watch.wait_for(f"members/{called}", deadline)
+        if told is None:
+            return None
+        members = json.loads(told)
+        hosts = tuple(members["hosts"])
+        if self._host not in hosts:
+            watch.ask_to_join(deadline)
+            return None
+        group: Group = Alone()
+        if len(hosts) > 1:
+            within = store.prefixed(f"group/{called}")
+            rank = hosts.index(self._host)
+            group = EpochGroup(within, rank, len(hosts), self._rules, cuda=self._cuda)
+        watch.attend(called, hosts)
+        self._members = hosts
+        return Formed(
+            group=group,
+            hosts=hosts,
+            source=members["source"],
+            fresh=members["fresh"],
+            name=f"{seating.epoch}.{called}",
+        )
+
+    def _publish(self, seating: Seating, called: int, watch: Watch) -> None:
+        """Wait for those who are alive, then say who is in. The leader alone does this."""
+        patience = GATHERING_S if self._members else FIRST_GATHERING_S
+        until = time.monotonic() + patience
+        came: dict[str, int] = {}
+        while time.monotonic() < until:
+            if self._seating() != seating:
+                raise EpochOver("the controller named another crew")
+            came = {}
+            for host in seating.hosts:
+                told = watch.store.get(f"here/{called}/{host}")
+                if told is not None:
+                    came[host] = json.loads(told)["turn"]
+            missing = [host for host in seating.hosts if host not in came]
+            awaited = [h for h in missing if not self._members or watch.beats(h)]
+            if not awaited:
+                break
+            time.sleep(ASK_EVERY_S)
+        hosts = tuple(host for host in seating.hosts if host in came)
+        old = [host for host in hosts if host in self._members] or list(hosts)
+        source = max(old, key=lambda host: (came[host], -hosts.index(host)))
+        settled = set(hosts) <= set(self._members) and len({came[h] for h in hosts}) == 1
+        watch.store.set(
+            f"members/{called}",
+            json.dumps({"hosts": hosts, "source": hosts.index(source), "fresh": not settled}),
+        )
+
+
+class FixedCrew:
+    """Under plain torchrun: the ranks it started, on the store it gave. It restarts all of them."""
+
+    def __init__(self, hosts: tuple[str, ...], rank: int, store: "StoreClient", address: str,
+                 *, cuda: bool = False) -> None:  # fmt: skip
+        self._hosts = hosts
+        self._rank = rank
+        self._store = store
+        self._cuda = cuda
+        self._failed: str | None = None
+        self._rules = Rules(self.over, within_s=60.0, address=address)
+
+    def form(self, turn: int, within_s: float) -> Formed:
+        if self._failed is not None:
+            raise HostError(f"a rank was lost: {self._failed}", hint="torchrun starts all again")
+        self._store.set(f"turn/{self._hosts[self._rank]}", str(turn))
+        deadline = time.monotonic() + within_s
+        turns = [self._turn(host, deadline) for host in self._hosts]
+        group: Group = Alone()
+        if len(self._hosts) > 1:
+            store = self._store.prefixed("group")
+            group = EpochGroup(store, self._rank, len(self._hosts), self._rules, cuda=self._cuda)
+        return Formed(group=group, hosts=self._hosts, source=turns.index(max(turns)), fresh=True)
+
+    def over(self) -> str | None:
+        return self._failed
+
+    def report(self, reason: str) -> None:
+        self._failed = reason
+
+    def newcomers(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """The store is torchrun's."""
+
+    def _turn(self, host: str, deadline: float) -> int:
+        while (told := self._store.get(f"turn/{host}")) is None:
+            if time.monotonic() > deadline:
+                raise HostError("did not come in time", where=host)
+            time.sleep(ASK_EVERY_S)
+        return int(told)

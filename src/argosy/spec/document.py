@@ -105,7 +105,8 @@ def _compose(text: str, where: str) -> yaml.Node | None:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise SpecError(
-            f"expected text, got the control character {error.character!r}", where=f"{where}:{line}"
+            f"expected text, got the control character U+{ord(text[error.position]):04X}",
+            where=f"{where}:{line}",
         ) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -148,7 +149,7 @@ class _Reading:
             key = str(key_node.value)
             if key in result:
                 raise SpecError(
-                    f"{'.'.join(map(str, (*path, key)))}: the key is given twice",
+                    f"the key {key!r} is given twice",
                     where=f"{self.where}:{line}",
                     hint=f"it is first given at line {self.lines[*path, key]}",
                 )

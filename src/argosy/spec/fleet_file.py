@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from pydantic.config import JsonDict
 
 from argosy.core.fleet import LOGBOOK, Fleet, Host, Link, Site
 from argosy.core.records import CONTROLLER
@@ -27,6 +28,7 @@ from argosy.spec.words import (
 )
 
 _FREE = Money(amount=0.0, currency=None)
+_NO_COST: JsonDict = {"default": 0}
 _RESERVED = (CONTROLLER, LOGBOOK)
 
 
@@ -44,7 +46,9 @@ class LinkKeys(Keys):
     jitter_ms: Annotated[Milliseconds, Field(ge=0)] = Field(
         default=0.0, description="how much the round-trip time varies"
     )
-    price_per_gb: Price = Field(default=_FREE, description="of what crosses the link")
+    price_per_gb: Price = Field(
+        default=_FREE, json_schema_extra=_NO_COST, description="of what crosses the link"
+    )
 
 
 class HostKeys(Keys):
@@ -54,7 +58,9 @@ class HostKeys(Keys):
         default=None, description="memory; left out: measured"
     )
     gpus: int = Field(default=0, ge=0, description="accelerators")
-    price_per_hour: Price = Field(default=_FREE, description="of the host: 0.05 or '0.05 USD'")
+    price_per_hour: Price = Field(
+        default=_FREE, json_schema_extra=_NO_COST, description="of the host: 0.05 or '0.05 USD'"
+    )
     spot: YesNo = Field(default=False, description="whether it may be taken away: yes or no")
 
 

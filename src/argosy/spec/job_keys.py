@@ -17,6 +17,7 @@ from argosy.spec.words import (
     Place,
     Price,
     Seconds,
+    Target,
     Text,
     YesNo,
 )
@@ -37,11 +38,8 @@ class ModelKeys(Keys):
     folder: Text | None = Field(
         default=None, description="a folder with config.json and perhaps weights"
     )
-    class_: str | None = Field(
-        default=None,
-        alias="class",
-        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
-        description="your own code, as module:Class",
+    class_: Target | None = Field(
+        default=None, alias="class", description="your own code, as module:Class"
     )
     arguments: dict[str, object] | None = Field(
         default=None, description="what the class is called with"

@@ -24,7 +24,6 @@ _EXPECTED = {
     "list_type": "a list",
     "dict_type": "keys and values",
     "model_type": "keys and values",
-    "too_short": "at least one entry",
     "string_too_short": "text",
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "at least {ge:g}",
@@ -38,6 +37,7 @@ class Mistake:
     path: Path
     what: str
     hint: str | None = None
+    of_section: bool = False  # `what` names the key itself, so the sentence begins one level up
 
 
 def wrong(what: str, hint: str | None = None) -> PydanticCustomError:
@@ -86,12 +86,14 @@ def found(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
             advice = suggest(key, known)
             misspelt |= {(*path[:-1], other) for other in known if f"{other!r}?" in advice}
             hint = None if advice else f"known here: {', '.join(known)}"
-            mistakes.append(Mistake(path=path, what=f"unknown key {key!r}{advice}", hint=hint))
+            what = f"unknown key {key!r}{advice}"
+            mistakes.append(Mistake(path=path, what=what, hint=hint, of_section=True))
     for detail in details:
         path = _path(detail)
         if detail["type"] == "missing" and path not in misspelt:
             what = f"the key {str(path[-1])!r} is missing"
-            mistakes.append(Mistake(path=path, what=what, hint=_description(model, path)))
+            hint = _description(model, path)
+            mistakes.append(Mistake(path=path, what=what, hint=hint, of_section=True))
         elif detail["type"] not in ("missing", "extra_forbidden"):
             mistakes.append(_translated(detail, path, model))
     return mistakes
@@ -117,7 +119,8 @@ def _line(document: Document, mistake: Mistake) -> int:
 
 
 def _sentence(document: Document, mistake: Mistake) -> str:
-    name = _dotted(document.data, mistake.path)
+    path = mistake.path[:-1] if mistake.of_section else mistake.path
+    name = _dotted(document.data, path)
     return f"{name}: {mistake.what}" if name else mistake.what
 
 
@@ -153,6 +156,11 @@ def _translated(detail: ErrorDetails, path: Path, model: type[BaseModel]) -> Mis
             known = [word.strip("'") for word in choices.replace(" or ", ", ").split(", ")]
             advice = suggest(got, known) if isinstance(got, str) else ""
             what = f"expected {choices}, got {show(got)}{advice}"
+        case "too_short" | "too_long":
+            bound = context.get("min_length", context.get("max_length"))
+            side = "at least" if detail["type"] == "too_short" else "at most"
+            entries = "entry" if bound == 1 else "entries"
+            what = f"expected {side} {bound} {entries}, got {context['actual_length']}"
         case kind if kind in _EXPECTED:
             what = f"expected {_EXPECTED[kind].format(**context)}, got {show(got)}"
         case _:

@@ -12,6 +12,7 @@ from argosy.spec.mistakes import expected, suggest, wrong
 
 VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_TARGET = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 _QUANTITY = re.compile(r"([-+]?[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([^\s\d].*)?")
 _MONEY = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Z]{3})(?:\s*(?:/|per)\s*(?:h|hour|GB))?")
 
@@ -39,6 +40,12 @@ def _name(text: str) -> str:
     problem = check_name(text)
     if problem:
         raise wrong(problem)
+    return text
+
+
+def _target(text: str) -> str:
+    if _TARGET.fullmatch(text) is None:
+        raise expected("module:Class", text)
     return text
 
 
@@ -143,6 +150,11 @@ Name = Annotated[
     str,
     AfterValidator(_name),
     WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"}),
+]
+Target = Annotated[
+    str,
+    AfterValidator(_target),
+    WithJsonSchema({"type": "string", "pattern": f"^{_TARGET.pattern}$"}),
 ]
 Country = Annotated[
     str,

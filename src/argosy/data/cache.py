@@ -38,12 +38,13 @@ def load(folder: "Path", key: str, dtype: "np.dtype[Any]") -> Arrays | None:
     try:
         note = json.loads(_note(folder, key).read_text())
         trained, held = Counts(**note["trained"]), Counts(**note["held"])
+        shape, digest = (trained.tokens + held.tokens,), note["sha256"]
         tokens = np.load(_array(folder, key), mmap_mode="r")
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
-    if tokens.dtype != dtype or tokens.shape != (trained.tokens + held.tokens,):
+    if tokens.dtype != dtype or tokens.shape != shape:
         return None
-    if hashlib.sha256(tokens).hexdigest() != note["sha256"]:
+    if hashlib.sha256(tokens).hexdigest() != digest:
         return None
     return Arrays(tokens=tokens, trained=trained, held=held)
 

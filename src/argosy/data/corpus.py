@@ -70,14 +70,14 @@ class Corpus:
         cut = arrays.trained.tokens
         if not cut:
             raise SpecError(
-                "holds no text",
-                where=self._where,
+                f"source {self.source.name} holds no text",
+                where=self.source.where or None,
                 hint=f"{len(self.files)} file(s) were read, {self.bytes} bytes, all of them blank",
             )
         if self.source.held_out and not arrays.held.tokens:
             raise SpecError(
-                "is one document: nothing can be held out for evaluation",
-                where=self._where,
+                f"source {self.source.name} is one document: nothing can be held out for evaluation",
+                where=self.source.where or None,
                 hint="part the text by blank lines or over several lines, or say held_out: 0",
             )
         return Tokens(
@@ -87,10 +87,6 @@ class Corpus:
             trained=arrays.trained,
             held=arrays.held,
         )
-
-    @property
-    def _where(self) -> str:
-        return f"source {self.source.name}"
 
     def _key(self, coding: Coding) -> str:
         """Names the tokens by everything they depend on."""
@@ -109,22 +105,21 @@ class Corpus:
 
 def open_source(source: "Source", root: "Path", *, site_country: str, policy: Policy) -> Corpus:
     """Ask the policy, then look at every byte of the source once. No file is touched before."""
-    where = f"source {source.name}"
+    where = source.where or None
     said = verdict(policy, Form.RAW, source, site_country)
     if not said.allowed:
         raise PolicyError(
-            f"may not be opened in {site_country}: {said.reason}",
+            f"source {source.name} may not be opened in {site_country}: {said.reason}",
             where=where,
-            hint=f"it comes from {source.country}; train it at a site there, or add a rule that "
-            f"allows raw data to go to {site_country}",
+            hint=f"train it at a site in {source.country}, or add a rule that allows raw data of "
+            f"it in {site_country}",
         )
-    found = tuple(
-        files.examine(path, name)
-        for path, name in files.find(root / source.path, source.path, where)
-    )
+    found = tuple(files.examine(path, name) for path, name in files.find(source, root))
     if not sum(file.size for file in found):
         raise SpecError(
-            "is empty", where=where, hint=f"{len(found)} file(s) at {source.path}, all of 0 bytes"
+            f"source {source.name} is empty",
+            where=where,
+            hint=f"{len(found)} file(s) at {source.path}, all of them 0 bytes",
         )
     return Corpus(source=source, files=found, rule=said.reason)
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from argosy.core.job import Source
+
 SUFFIXES = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
 PASSAGE_BYTES = 2048  # a .txt is cut at the first blank line after so many bytes
 _CHUNK = 1 << 20
@@ -31,11 +33,13 @@ class TextFile:
     sha256: bytes
 
 
-def find(path: "Path", name: str, where: str) -> "tuple[tuple[Path, str], ...]":
-    """The text files at `path`, a file or a folder, with their names; sorted by name.
+def find(source: "Source", root: "Path") -> "tuple[tuple[Path, str], ...]":
+    """The text files of a source, a file or a folder, with their names; sorted by name.
 
     Hidden files, and files of a folder that are no text by their suffix, are passed over.
     """
+    path, name = root / source.path, source.path
+    where = source.where or None
     if path.is_dir():
         inside = ((each, each.relative_to(path)) for each in path.rglob("*") if each.is_file())
         files = sorted(
@@ -45,20 +49,20 @@ def find(path: "Path", name: str, where: str) -> "tuple[tuple[Path, str], ...]":
         )
         if not files:
             raise SpecError(
-                f"the folder {name} holds no text",
+                f"source {source.name}: the folder {name} holds no text",
                 where=where,
                 hint=f"expected files that end in {', '.join(SUFFIXES)}; looked in {path}",
             )
         return tuple((each, label) for label, each in files)
     if not path.is_file():
         raise SpecError(
-            f"nothing at {name}",
+            f"source {source.name}: nothing at {name}",
             where=where,
             hint=f"expected a file or a folder at {path}; paths start at the job file's folder",
         )
     if not is_text(path.name):
         raise SpecError(
-            f"{name} is of no kind that can be read",
+            f"source {source.name}: {name} is of no kind that can be read",
             where=where,
             hint=f"expected a file that ends in {', '.join(SUFFIXES)}, or a folder of such",
         )

@@ -161,14 +161,14 @@ class RunState:
 
 def fold(state: RunState, entry: Entry) -> RunState:
     """The state one record later. Commits count by rule 6; `exchange.Agreement` judges members."""
-    corrected = entry.at_ms - state.offsets.get((entry.writer.site, entry.writer.host), 0)
-    step = min(max(0, corrected - state.at_ms), LONGEST_SILENCE_MS) if state.seq else 0
+    at_ms = _time(state, entry)
+    step = min(max(0, at_ms - state.at_ms), LONGEST_SILENCE_MS) if state.seq else 0
     heard = replace(
         state,
         seq=entry.seq,
         chain=entry.chain,
-        began_ms=state.began_ms or corrected,
-        at_ms=max(state.at_ms, corrected),
+        began_ms=state.began_ms or at_ms,
+        at_ms=max(state.at_ms, at_ms),
         active_ms=state.active_ms + step,
     )
     return _fold_body(_heard_writer(heard, entry), entry)
@@ -179,6 +179,16 @@ def state_of(entries: Iterable[Entry]) -> RunState:
     for entry in entries:
         state = fold(state, entry)
     return state
+
+
+def _time(state: RunState, entry: Entry) -> int:
+    """When it was written, on the logbook's clock. A host whose clock is not known moves nothing."""
+    if entry.writer.site == CONTROLLER:
+        return entry.at_ms
+    if isinstance(entry.body, HostStarted):
+        return entry.at_ms - entry.body.clock_offset_ms
+    offset = state.offsets.get((entry.writer.site, entry.writer.host))
+    return state.at_ms if offset is None else entry.at_ms - offset
 
 
 def _fold_body(state: RunState, entry: Entry) -> RunState:  # noqa: C901, PLR0911, PLR0912 - one line a kind

@@ -1,0 +1,174 @@
+"""A controller's desk: the files, machines, logbook and pen with which it leads one run."""
+
+import asyncio
+import json
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+from argosy.cluster.processes import last_words
+from argosy.cluster.whole import write_whole
+from argosy.core.errors import HostError, UserError
+from argosy.core.fleet import Fleet
+from argosy.core.job import Job
+from argosy.core.records import CONTROLLER, Body, Entry
+from argosy.logbook.client import RemoteLogbook
+from argosy.logbook.keys import Pen
+from argosy.logbook.outbox import Outbox
+from argosy.run.folder import RunFolder
+from argosy.run.reconcile import CHECKPOINTER, HELPERS, LOGBOOK
+from argosy.run.setup import Means, Setup
+from argosy.spec import parse_fleet, parse_job
+
+START_S = 60.0
+STOP_S = 15.0
+CLOSE_S = 10.0
+
+
+class Desk:
+    def __init__(self, folder: RunFolder, run: str, setup: Setup, means: Means) -> None:
+        self.folder = folder
+        self.run = run
+        self.setup = setup
+        self.means = means
+        self.audience = means.audience
+        self.job: Job = parse_job(folder.job.read_text(encoding="utf-8"), str(folder.job))
+        self.fleet: Fleet = parse_fleet(folder.fleet.read_text(encoding="utf-8"), str(folder.fleet))
+        self.provider = means.provider(folder, self.fleet, setup)
+        keys = folder.keys(CONTROLLER, CONTROLLER)
+        self.logbook = RemoteLogbook(setup.server_url, keys, within_s=CLOSE_S)
+        self._outbox: Outbox | None = None
+
+    # The pen -------------------------------------------------------------------------------
+
+    def take_pen(self, pen: Pen) -> None:
+        self._outbox = Outbox(self.logbook, pen, now_ms)
+
+    def post(self, body: Body) -> "Future[int]":
+        """Into the logbook, in order, tried again for as long as the logbook is away."""
+        assert self._outbox is not None, "a controller leads before it writes"
+        return self._outbox.post(body)
+
+    async def write(self, *bodies: Body, within_s: float = START_S) -> int:
+        """Post and wait until it stands there."""
+        posted = [asyncio.wrap_future(self.post(body)) for body in bodies]
+        return (await asyncio.wait_for(asyncio.gather(*posted), within_s))[-1]
+
+    async def read(self, from_seq: int, wait_s: float = 0.0) -> list[Entry]:
+        return await asyncio.to_thread(self.logbook.read, from_seq, wait_s)
+
+    async def read_all(self, from_seq: int = 1) -> list[Entry]:
+        entries: list[Entry] = []
+        while batch := await self.read(from_seq + len(entries)):
+            entries += batch
+        return entries
+
+    # The machines --------------------------------------------------------------------------
+
+    def site_of(self, host: str) -> str:
+        return CONTROLLER if host in HELPERS else self.fleet.site_of(host).name
+
+    def log(self, host: str) -> Path:
+        return self.folder.log(self.site_of(host), host)
+
+    def program(self, host: str) -> list[str]:
+        if host == LOGBOOK:
+            keys = self.folder.keys(CONTROLLER, "server")
+            module, rest = "argosy.logbook.server", [
+                "--folder", str(self.folder.logbook), "--keys", str(keys),
+                "--port", str(self.setup.port),
+            ]  # fmt: skip
+        else:
+            module = "argosy.engine.checkpointer" if host == CHECKPOINTER else "argosy.engine"
+            rest = [str(self.folder.worker(self.site_of(host), host))]
+        return [self.means.python, "-m", module, *rest]
+
+    async def start(self, host: str, *, within_s: float = START_S) -> None:
+        if host != LOGBOOK:
+            self.write_worker(host)
+        await self.provider.start(
+            host, self.program(host), log=self.log(host), env=self.means.env, within_s=within_s
+        )
+
+    def write_worker(self, host: str) -> Path:
+        """The file from which a worker learns who it is; everything else is in the logbook."""
+        site = self.site_of(host)
+        home = self.folder.home(site, host)
+        facts: dict[str, object] = {
+            "run": self.run,
+            "site": site,
+            "host": host,
+            "keys": str(self.folder.keys(site, host)),
+            "data": self.setup.data,
+            "server_name": "logbook",
+        }
+        if host in HELPERS:
+            facts |= {"url": self.setup.server_url, "scratch": str(home / "scratch")}
+            facts |= {"address": "127.0.0.1", "threads": 1, "store_port": 0}
+        else:
+            place = self.provider.place(host)
+            facts |= {"url": self.provider.url(site), "scratch": str(place.scratch)}
+            facts |= {"address": place.address, "threads": place.threads}
+            facts |= {"store_port": place.store_port}
+        path = self.folder.worker(site, host)
+        write_whole(path, json.dumps(facts, indent=1).encode(), mode=0o600)
+        return path
+
+    async def serve(self, *, within_s: float = START_S) -> None:
+        """Start the logbook's server unless it lives, and wait until it answers."""
+        await self.start(LOGBOOK, within_s=within_s)
+        deadline = time.monotonic() + within_s
+        while True:
+            try:
+                await self.read(1)
+            except HostError as away:
+                ended = LOGBOOK not in await self.provider.alive()
+                if ended or time.monotonic() > deadline:
+                    raise self.why_ended(LOGBOOK, away) from None
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+    def why_ended(self, host: str, otherwise: UserError) -> UserError:
+        """What a process that failed said last, as an error of its own kind; else `otherwise`."""
+        said = last_words(self.log(host), lines=40)
+        for line in reversed(said.splitlines()):
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(told, dict) and told.get("event") == "error":
+                return _as_error(told, otherwise)
+        hint = f"{otherwise.hint or ''} Its log: {self.log(host)}".strip()
+        tail = "\n  ".join(said.splitlines()[-3:])
+        what = f"{otherwise.what}\n  {tail}" if tail else otherwise.what
+        return type(otherwise)(what, where=otherwise.where, hint=hint)
+
+    # The end -------------------------------------------------------------------------------
+
+    async def close(self, *, release: bool) -> None:
+        """Put the pen down. `release`: end every process, those that others need last."""
+        try:
+            if release:
+                alive = await self.provider.alive()
+                hosts = [host for host in alive if host not in HELPERS]
+                await asyncio.gather(*(self.provider.stop(h, within_s=STOP_S) for h in hosts))
+                await self.provider.stop(CHECKPOINTER, within_s=STOP_S)
+        finally:
+            if self._outbox is not None:
+                await asyncio.to_thread(self._outbox.close, CLOSE_S)
+            if release:
+                await self.provider.stop(LOGBOOK, within_s=STOP_S)
+                await self.provider.release(within_s=STOP_S)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _as_error(told: dict[str, object], otherwise: UserError) -> UserError:
+    def text(name: str) -> str | None:
+        return str(told[name]) if told.get(name) else None
+
+    what = text("what") or otherwise.what
+    return type(otherwise)(what, where=text("where"), hint=text("hint") or otherwise.hint)

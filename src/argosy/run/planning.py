@@ -1,0 +1,90 @@
+"""From hosts that answer to a plan that was agreed to: measure, plan, ask, write down."""
+
+import asyncio
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from argosy.cluster.provider import Exit
+from argosy.cluster.whole import write_whole
+from argosy.core.errors import HostError, NoPlan
+from argosy.core.fleet import Fleet, Link
+from argosy.core.plan import HostFacts, Plan
+from argosy.core.records import Crew, Planned, Roster
+from argosy.planner import plan as choose
+from argosy.policy import placement
+from argosy.run.desk import STOP_S, Desk
+from argosy.run.state import RunState
+
+CALIBRATE_S = 300.0
+LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    facts: tuple[HostFacts, ...]
+    links: tuple[Link, ...]
+    parameters: int
+
+    @property
+    def torch(self) -> str:
+        """The one version of all hosts. Two of them would not compute the same."""
+        hosts = {fact.torch: fact.host for fact in self.facts if fact.torch}
+        if len(hosts) > 1:
+            told = ", ".join(f"torch {torch} on {host}" for torch, host in sorted(hosts.items()))
+            raise HostError(
+                f"the hosts have different versions of torch: {told}",
+                hint="Install the same version everywhere (constraints.txt), then train again.",
+            )
+        return next(iter(hosts), "")
+
+
+async def agree_on_plan(desk: Desk, state: RunState) -> None:
+    """Measure the hosts, plan, ask the user, and write plan and crews into the logbook."""
+    desk.audience.say(f"Measuring {_hosts(desk.fleet)} with the job's own model ...")
+    measured = await measure(desk)
+    torch = measured.torch
+    chosen = choose_plan(desk, measured)
+    write_plan(desk, chosen)
+    if not desk.audience.planned(desk.job, desk.fleet, chosen):
+        raise NoPlan("the plan was not agreed to", hint="Nothing was started.")
+    assert state.roster is not None, "a run begins with its roster"
+    records: list[Roster | Planned | Crew] = []
+    if torch and torch != state.roster.torch:
+        records.append(replace(state.roster, torch=torch))
+    records.append(Planned(plan=chosen, reason="first plan"))
+    for site in chosen.sites:
+        hosts = tuple(host.host for host in site.hosts)
+        records.append(Crew(site=site.site, epoch=1, hosts=hosts))
+    await desk.write(*records)
+
+
+def choose_plan(desk: Desk, measured: Measured) -> Plan:
+    return choose(
+        desk.job,
+        desk.fleet,
+        facts=measured.facts,
+        links=measured.links,
+        placement=placement(desk.job, desk.fleet),
+        parameters=measured.parameters,
+    )
+
+
+def write_plan(desk: Desk, chosen: Plan) -> None:
+    write_whole(desk.folder.plan, json.dumps(asdict(chosen), indent=1).encode())
+
+
+async def measure(desk: Desk, *, within_s: float = CALIBRATE_S) -> Measured:
+    """Every host that may train measures itself and its way to the logbook, all at once."""
+    placed = placement(desk.job, desk.fleet)
+    hosts = [h.name for site in desk.fleet.sites if placed[site.name] for h in site.hosts]
+    async with asyncio.timeout(within_s):
+        await asyncio.gather(*(_start(desk, host) for host in hosts))
+        ends = await _ends(desk, set(hosts))
+    told = {host: _told(desk, ends[host]) for host in hosts}
+    return Measured(
+        facts=tuple(_facts(told[host]) for host in hosts),
+        links=tuple(link for host in hosts for link in _link(desk.fleet, host, told[host])),
+        parameters=int(told[hosts[0]]["parameters"]),
+    )

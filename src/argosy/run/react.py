@@ -1,0 +1,245 @@
+"""What a controller does about where its run stands. Pure: the clock is handed in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from argosy.core.errors import HostError, PolicyError, SpecError
+from argosy.core.job import Limits
+from argosy.core.records import Commit, Crew, Drain, HostEvent
+from argosy.exchange.controller import ControllerSide
+from argosy.run.reconcile import crews
+from argosy.run.state import HostState, RunState, SiteState
+from argosy.run.vitals import Life, Vitals
+
+CLOCK_OFF_MS = 60_000  # certificates bear a day, the order is by sequence: it is only worth a word
+HOPELESS = {2: SpecError, 3: PolicyError}  # another start mends neither a mistake nor a refusal
+LAST_WORDS_S = 60.0  # after the last round, for the sites to say what they hold
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """What the user set for this run, and what it costs."""
+
+    limits: Limits
+    price_per_hour: float  # of all hosts
+    stop: bool = False  # asked to end early
+
+    def hours(self, state: RunState, since_heard_s: float) -> float:
+        return (state.active_ms / 1000 + since_heard_s) / 3600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Append:
+    body: Commit | Crew | Drain | HostEvent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restart:
+    """End the process of this host. That it is started again, `reconcile` sees to."""
+
+    host: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finish:
+    outcome: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fail:
+    """The run cannot go on before somebody mended something. It can be resumed then."""
+
+    error: type[SpecError | PolicyError | HostError]
+    what: str
+    host: str
+
+
+Action = Append | Restart | Finish | Fail
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """Everything a decision may depend on."""
+
+    state: RunState
+    vitals: Vitals
+    terms: Terms
+    now_s: float
+    heard_s: float  # when the newest record was read
+
+    def life(self, host: str) -> Life:
+        return self.vitals.of(host)
+
+
+def react(seen: Seen, side: ControllerSide) -> tuple[Action, ...]:
+    """What to do now. The state must contain everything this controller wrote before."""
+    if seen.state.plan is None or seen.state.ended:
+        return ()
+    if failure := _failure(seen):
+        return (failure,)
+    if finish := _finish(seen):
+        return (finish,)
+    side.expect(expected(seen))
+    return (*_events(seen), *_hung_too_long(seen), *_new_crews(seen), *_agreement(seen, side))
+
+
+def expected(seen: Seen) -> frozenset[str]:
+    """The sites whose contributions a round waits for: those that are at work.
+
+    At first, all whose leader's process lives. Later one that comes back is waited for once it
+    has said that it started: what it does before (loading, replaying) holds up nobody.
+    """
+    return frozenset(
+        site.name
+        for site in seen.state.sites.values()
+        if site.crew and _at_work(seen, seen.life(site.crew.hosts[0]))
+    )
+
+
+def _at_work(seen: Seen, life: Life) -> bool:
+    begun = seen.state.round == 0 or life.heard_s is not None
+    return life.alive and begun and not life.hung(seen.now_s)
+
+
+def _failure(seen: Seen) -> Fail | None:
+    for site in seen.state.sites.values():
+        for host in site.hosts.values():
+            code = _unwanted_exit(seen, host.name)
+            if code in HOPELESS:
+                what = f"{host.name} cannot do its part"
+                return Fail(error=HOPELESS[code], what=what, host=host.name)
+            if other := _other_torch(seen.state, host):
+                return Fail(error=HostError, what=other, host=host.name)
+    trains = crews(seen.state)
+    if trains and not seen.state.last and all(seen.life(host).given_up for host in trains):
+        what = f"every host failed again and again: {', '.join(sorted(trains))}"
+        return Fail(error=HostError, what=what, host=min(trains))
+    return None
+
+
+def _unwanted_exit(seen: Seen, host: str) -> int | None:
+    """The code with which its process failed. An end under an older plan is of no account."""
+    end, plan = seen.life(host).exit, seen.state.plan
+    if end is None or plan is None or end.plan < plan.number:
+        return None
+    return end.code
+
+
+def _other_torch(state: RunState, host: HostState) -> str | None:
+    wanted = state.roster.torch if state.roster else ""
+    if not wanted or host.started is None or host.started.torch in ("", wanted):
+        return None
+    return f"{host.name} has torch {host.started.torch}, this run uses torch {wanted}"
+
+
+def _finish(seen: Seen) -> Finish | None:
+    state = seen.state
+    if not state.last or not state.kept:
+        return None
+    busy = crews(state) & seen.vitals.alive()
+    if busy and seen.now_s - seen.heard_s < LAST_WORDS_S:
+        return None
+    return Finish(outcome=state.draining.reason if state.draining else "done")
+
+
+def _events(seen: Seen) -> Iterator[Append]:
+    for site in seen.state.sites.values():
+        for host in site.hosts.values():
+            for what, detail in _noteworthy(seen, site, host):
+                if what not in host.noted:
+                    yield _event(what, site.name, host.name, detail)
+        if site.deviates is not None and "deviates" not in site.noted:
+            detail = f"its model of round {site.deviates} is not the agreed one; it reloads"
+            yield _event("deviates", site.name, "", detail)
+
+
+def _noteworthy(seen: Seen, site: SiteState, host: HostState) -> Iterator[tuple[str, str]]:
+    life = seen.life(host.name)
+    if life.exit and not seen.state.last:
+        yield "lost", _how_it_ended(host.name, life)
+    if life.given_up:
+        yield "given up", f"{host.name} failed {len(life.failures)} times and is left out"
+    if life.alive and _leads(site, host.name) and not seen.state.last:
+        silent = life.silent_s(seen.now_s)
+        if life.hung(seen.now_s):
+            yield "hung", f"{host.name} has been silent for {silent:.0f} s"
+        elif "hung" in host.noted and life.heard_s is not None:
+            yield "awake", f"{host.name} is heard again"
+    if host.started and abs(host.started.clock_offset_ms) >= CLOCK_OFF_MS:
+        yield "clock", _clock(host.name, host.started.clock_offset_ms)
+
+
+def _hung_too_long(seen: Seen) -> Iterator[Restart]:
+    for site in seen.state.sites.values():
+        if site.crew and seen.life(site.crew.hosts[0]).hopelessly_hung(seen.now_s):
+            yield Restart(host=site.crew.hosts[0])
+
+
+def _new_crews(seen: Seen) -> Iterator[Append]:
+    """A site whose leader is lost is led by the next of its hosts that lives."""
+    if seen.state.last:
+        return
+    for site in seen.state.sites.values():
+        if site.crew is None or _can_lead(seen, site.crew.hosts[0]):
+            continue
+        able = [host for host in site.crew.hosts if _can_lead(seen, host)]
+        if able:
+            rest = [host for host in site.crew.hosts if host not in able]
+            hosts = (*able, *rest)
+            yield Append(body=Crew(site=site.name, epoch=site.crew.epoch + 1, hosts=hosts))
+
+
+def _can_lead(seen: Seen, host: str) -> bool:
+    life = seen.life(host)
+    return life.alive and not life.hung(seen.now_s)
+
+
+def _agreement(seen: Seen, side: ControllerSide) -> Iterator[Append]:
+    if drain := _drain(seen):
+        yield Append(body=drain)
+    elif commit := side.decide(seen.now_s):
+        yield Append(body=commit)
+
+
+def _drain(seen: Seen) -> Drain | None:
+    """End before a limit is passed: one more round must still fit."""
+    state, limits = seen.state, seen.terms.limits
+    if state.draining or state.last:
+        return None
+    round_h = (state.seconds_per_round or 0.0) / 3600
+    hours = seen.terms.hours(state, seen.now_s - seen.heard_s) + round_h
+    spent = hours * seen.terms.price_per_hour
+    if seen.terms.stop:
+        return Drain(term=state.term, reason="stopped")
+    if limits.hours is not None and hours >= limits.hours:
+        return Drain(term=state.term, reason="hours")
+    if limits.money is not None and spent >= limits.money:
+        return Drain(term=state.term, reason="money")
+    return None
+
+
+def _leads(site: SiteState, host: str) -> bool:
+    return site.crew is not None and site.crew.hosts[0] == host
+
+
+def _how_it_ended(host: str, life: Life) -> str:
+    match life.exit.code if life.exit else None:
+        case None:
+            return f"{host} ended"
+        case 0:
+            return f"{host} left before the run was done"
+        case code if code < 0:
+            return f"{host} was killed (signal {-code})"
+        case code:
+            return f"{host} ended with status {code}"
+
+
+def _clock(host: str, offset_ms: int) -> str:
+    direction = "ahead" if offset_ms > 0 else "behind"
+    hours, seconds = divmod(abs(offset_ms) // 1000, 3600)
+    spread = f"{hours} h {seconds // 60} min" if hours else f"{seconds} s"
+    return f"the clock of {host} is {spread} {direction}; the order of records does not depend on it"
+
+
+def _event(what: str, site: str, host: str, detail: str) -> Append:
+    return Append(body=HostEvent(what=what, site=site, host=host, detail=detail))

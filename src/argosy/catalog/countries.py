@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 ANYWHERE = "*"
 
+_ARTICLE = ("United ", "Netherlands", "Philippines", "Bahamas", "Gambia", "Maldives")
+
 # What people write for a country that has another code.
 _OTHER_NAMES = {
     "ENGLAND": "GB",
@@ -98,7 +100,12 @@ def place_name(text: str) -> str:
     """As a sentence names it: "Germany", "the EU", "any country"."""
     if text == ANYWHERE:
         return "any country"
-    return f"the {text}" if text in BLOCS else country_name(text)
+    return f"the {text}" if text in BLOCS else _with_article(text)
+
+
+def _with_article(code: str) -> str:
+    name = country_name(code)
+    return f"the {name}" if name.startswith(_ARTICLE) else name
 
 
 def _near(text: str, *, blocs: bool) -> str | None:

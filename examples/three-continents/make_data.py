@@ -27,7 +27,8 @@ SKIPPED_IDS = {"banner", "title"}
 VOID = {"br", "hr", "img", "link", "meta", "input", "col"}
 NUMBER = re.compile(r"^(\d+\.)+\s+|\s*\[\d+\]")
 KANA = re.compile("[\u3040-\u30ff]")
-ADDRESS = re.compile(r"://|\S@\S+\.\w|\w\.(com|org|net|info|de|fr|uk)\b")  # of pages, machines, people
+# Of pages, machines and people: no prose, and nothing that a model should learn to repeat.
+ADDRESS = re.compile(r"://|\S@\S+\.\w|\w\.(com|org|net|info|de|fr|uk)\b")
 
 
 class Page(HTMLParser):
@@ -49,9 +50,7 @@ class Page(HTMLParser):
         if tag in VOID:
             return
         classes = set((told.get("class") or "").split())
-        left_out = (
-            tag in SKIPPED_TAGS or classes & SKIPPED_CLASSES or told.get("id") in SKIPPED_IDS
-        )
+        left_out = tag in SKIPPED_TAGS or classes & SKIPPED_CLASSES or told.get("id") in SKIPPED_IDS
         if self._skipped or left_out:
             self._skipped += 1
 
@@ -117,7 +116,7 @@ def main() -> None:
             # No name and no time in the header, so that the same text gives the same bytes.
             packed = gzip.compress(text, 9, mtime=0)
             (HERE / f"{language}.txt.gz").write_bytes(packed)
-            print(f"{language}: {len(text):,} bytes of text, {len(packed):,} packed")
+            print(f"{language}: {len(text):,} bytes, {len(packed):,} packed")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -73,6 +73,11 @@ def test_what_cannot_be_a_source_is_said_with_the_line_of_the_job(
     assert caught.value.hint
 
 
+def test_a_path_that_the_system_refuses_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"cannot be read: File name too long|nothing at"):
+        find(source("n" * 300 + ".txt"), tmp_path)
+
+
 # Text
 
 

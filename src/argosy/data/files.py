@@ -36,37 +36,13 @@ class TextFile:
 def find(source: "Source", root: "Path") -> "tuple[tuple[Path, str], ...]":
     """The text files of a source, a file or a folder, with their names; sorted by name.
 
-    Hidden files, and files of a folder that are no text by their suffix, are passed over.
+    Hidden files, links to folders inside a folder, and files that are no text by their suffix are
+    passed over.
     """
-    path, name = root / source.path, source.path
-    where = source.where or None
-    if path.is_dir():
-        inside = ((each, each.relative_to(path)) for each in path.rglob("*") if each.is_file())
-        files = sorted(
-            (f"{name.rstrip('/')}/{short.as_posix()}", each)
-            for each, short in inside
-            if is_text(each.name) and not any(part.startswith(".") for part in short.parts)
-        )
-        if not files:
-            raise SpecError(
-                f"source {source.name}: the folder {name} holds no text",
-                where=where,
-                hint=f"expected files that end in {', '.join(SUFFIXES)}; looked in {path}",
-            )
-        return tuple((each, label) for label, each in files)
-    if not path.is_file():
-        raise SpecError(
-            f"source {source.name}: nothing at {name}",
-            where=where,
-            hint=f"expected a file or a folder at {path}; paths start at the job file's folder",
-        )
-    if not is_text(path.name):
-        raise SpecError(
-            f"source {source.name}: {name} is of no kind that can be read",
-            where=where,
-            hint=f"expected a file that ends in {', '.join(SUFFIXES)}, or a folder of such",
-        )
-    return ((path, name),)
+    try:
+        return _find(root / source.path, source)
+    except OSError as error:  # the folder is closed, the name is too long
+        raise _unreadable(source.path, error) from error
 
 
 def is_text(name: str) -> bool:
@@ -97,6 +73,37 @@ def documents(file: TextFile, text_field: str) -> "Iterator[str]":
     if lowered.endswith((".jsonl", ".jsonl.gz")):
         return _objects(file, text_field)
     return _passages(file)
+
+
+def _find(path: "Path", source: "Source") -> "tuple[tuple[Path, str], ...]":
+    name, where = source.path, source.where or None
+    if path.is_dir():
+        inside = ((each, each.relative_to(path)) for each in path.rglob("*") if each.is_file())
+        files = sorted(
+            (f"{name.rstrip('/')}/{short.as_posix()}", each)
+            for each, short in inside
+            if is_text(each.name) and not any(part.startswith(".") for part in short.parts)
+        )
+        if not files:
+            raise SpecError(
+                f"source {source.name}: the folder {name} holds no text",
+                where=where,
+                hint=f"expected files that end in {', '.join(SUFFIXES)}; looked in {path}",
+            )
+        return tuple((each, label) for label, each in files)
+    if not path.is_file():
+        raise SpecError(
+            f"source {source.name}: nothing at {name}",
+            where=where,
+            hint=f"expected a file or a folder at {path}; paths start at the job file's folder",
+        )
+    if not is_text(path.name):
+        raise SpecError(
+            f"source {source.name}: {name} is of no kind that can be read",
+            where=where,
+            hint=f"expected a file that ends in {', '.join(SUFFIXES)}, or a folder of such",
+        )
+    return ((path, name),)
 
 
 def _passages(file: TextFile) -> "Iterator[str]":

@@ -14,10 +14,9 @@ what the post said is in a_new only. Until that post is named or expired the sit
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import DamagedError
-from argosy.core.plan import Plan
 from argosy.core.records import (
     CONTROLLER,
     Commit,
@@ -35,6 +34,9 @@ from argosy.core.records import (
 )
 from argosy.exchange.fragment import Fragment, Post
 from argosy.exchange.ledger import Ledger, SiteBooks
+
+if TYPE_CHECKING:
+    from argosy.core.plan import Plan
 
 ROLLBACK = "rollback"  # HostEvent.what of a site that went back to the agreed model
 
@@ -100,6 +102,9 @@ class Agreement:
         """The same with their sites."""
         return self.fragment(fragment).open_posts()
 
+    def newest(self, site: str, fragment: int = 0) -> Post | None:
+        return self.fragment(fragment).newest(site)
+
     def newest_n(self, site: str, fragment: int = 0) -> int:
         return self.fragment(fragment).newest_n(site)
 
@@ -111,13 +116,22 @@ class Agreement:
         post = self.post(site, n, fragment)
         return post.named if post else None
 
+    def speaks_for(self, site: str, writer: Writer) -> bool:
+        """The writer leads the site's crew, in its newest life: only it posts for the site."""
+        crew = self.crews.get(site)
+        return (
+            writer.site == site
+            and (crew is None or crew.hosts[0] == writer.host)
+            and self._lives.get((site, writer.host)) == writer.incarnation
+        )
+
     def drained(self, site: str, fragment: int = 0) -> bool:
         """The site has posted knowing of the drain: nothing more comes from it.
 
         It says so (`final`); standing on a round that was agreed after the drain proves it too.
         """
-        newest = self.post(site, self.newest_n(site, fragment), fragment)
-        if self.draining is None or newest is None:
+        newest = self.newest(site, fragment)
+        if self.draining is None or newest is None or newest.expired is not None:
             return False
         return newest.body.final or newest.body.base > self._rounds_at_drain.get(fragment, 0)
 
@@ -168,7 +182,7 @@ class Agreement:
         if entry.writer.site != CONTROLLER:  # the controller's helpers train nothing
             self._books[entry.writer.site].host_started(entry.writer.host, started.resumed_tokens)
 
-    def _host_event(self, entry: Entry, event: HostEvent) -> None:
+    def _host_event(self, _: Entry, event: HostEvent) -> None:
         if event.what == ROLLBACK:
             self._books[event.site].rolled_back()
 
@@ -196,14 +210,15 @@ class Agreement:
         if reason is not None:
             self._books[site].reported(host, body.trained)
             return reason
-        self.fragment(body.fragment).take_post(Post(entry.seq, site, body))
+        assert self.plan is not None
+        until = body.base + self.plan.exchange.staleness
+        self.fragment(body.fragment).take_post(Post(entry.seq, site, body, until))
         if body.fragment == 0:
             self._books[site].contributed(host, body.trained, body.tokens)
         return None
 
     def _flaws_of_post(self, entry: Entry, body: Contribution) -> Iterator[str]:
-        site, host = entry.writer.site, entry.writer.host
-        crew = self.crews.get(site)
+        site = entry.writer.site
         if self.plan is None:
             yield "before the first plan"
             return
@@ -211,8 +226,8 @@ class Agreement:
             yield "after the end"
         if body.incarnation != entry.writer.incarnation:
             yield f"says life {body.incarnation}, written in life {entry.writer.incarnation}"
-        if crew is not None and crew.hosts[0] != host:
-            yield f"{host} does not lead {site}: {crew.hosts[0]} does"
+        if not self.speaks_for(site, entry.writer):
+            yield f"{entry.writer.host} does not lead {site}"
         staleness = self.plan.exchange.staleness
         yield from self.fragment(body.fragment).flaws_of_post(site, body, staleness)
 
@@ -220,11 +235,9 @@ class Agreement:
         reason = next(self._flaws_of_commit(entry, commit), None)
         if reason is not None:
             return reason
-        assert self.plan is not None
-        fragment = self.fragment(commit.fragment)
-        settled = fragment.take_commit(entry.seq, commit, self.plan.exchange.staleness)
-        for post in settled if commit.fragment == 0 else ():
-            self._books[post.site].settled(post.body.tokens, named=post.named is not None)
+        for post in self.fragment(commit.fragment).take_commit(entry.seq, commit):
+            if commit.fragment == 0:
+                self._books[post.site].settled(post.body.tokens, named=post.named is not None)
         return None
 
     def _flaws_of_commit(self, entry: Entry, commit: Commit) -> Iterator[str]:
@@ -234,9 +247,7 @@ class Agreement:
             yield "after the end"
         if self.plan is None or commit.plan != self.plan.number:
             yield f"under plan {commit.plan}, which is not in force"
-            return
-        staleness = self.plan.exchange.staleness
-        yield from self.fragment(commit.fragment).flaws_of_commit(commit, staleness)
+        yield from self.fragment(commit.fragment).flaws_of_commit(commit)
 
     def _not_led(self, entry: Entry, term: int) -> str | None:
         if term != self.term:

@@ -1,6 +1,5 @@
 """Updates as bytes. First form: signatures are final, formats follow."""
 
-
 from argosy.core.errors import DamagedError
 from argosy.exchange.vectors import Vector
 

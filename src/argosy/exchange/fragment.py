@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from argosy.core.records import Commit, Contribution
+from argosy.core.records import Commit, Contribution, Expired, Member
 
 
 @dataclass(slots=True)
@@ -13,6 +13,7 @@ class Post:
     seq: int
     site: str
     body: Contribution
+    until: int  # the last round that may name it: its base + S of the plan under which it landed
     named: int | None = None  # the round that named it
     expired: int | None = None  # the round with which it expired
 
@@ -22,13 +23,15 @@ class Post:
 
 
 class Fragment:
-    """Rounds count from 1; round 0 is the initial model. A post with base b counts in the rounds
-    b + 1 to b + S (the plan's staleness): then it expires, whether the commit lists it or not,
-    since a post may land between what a controller has read and its commit."""
+    """Rounds count from 1; round 0 is the initial model.
+
+    A post counts in the S rounds after its base. Then it expires whether the commit lists it or
+    not: it may land between what a controller has read and that controller's commit.
+    """
 
     def __init__(self, commits: list[tuple[int, Commit]]) -> None:
         self.commits = commits  # (seq, commit), the counting ones
-        self.posts: dict[str, list[Post]] = {}  # per site, n counts from 1
+        self._posts: dict[str, list[Post]] = {}  # per site, n counts from 1
 
     @property
     def round(self) -> int:
@@ -43,20 +46,23 @@ class Fragment:
         return bool(self.commits) and self.commits[-1][1].last
 
     def newest_n(self, site: str) -> int:
-        return len(self.posts.get(site, ()))
+        return len(self._posts.get(site, ()))
+
+    def newest(self, site: str) -> Post | None:
+        return self.post(site, self.newest_n(site))
 
     def post(self, site: str, n: int) -> Post | None:
-        posts = self.posts.get(site, [])
+        posts = self._posts.get(site, ())
         return posts[n - 1] if 1 <= n <= len(posts) else None
 
     def open_posts(self) -> list[Post]:
         """In order of seq. A site has one at most, its newest."""
-        newest = (posts[-1] for posts in self.posts.values())
+        newest = (posts[-1] for posts in self._posts.values())
         return sorted((post for post in newest if post.open), key=lambda post: post.seq)
 
     def flaws_of_post(self, site: str, body: Contribution, staleness: int) -> Iterator[str]:
         """Why a contribution would not count, the first reason first."""
-        newest = self.post(site, self.newest_n(site))
+        newest = self.newest(site)
         if self.last:
             yield "after the last round"
         if body.n != self.newest_n(site) + 1:
@@ -67,46 +73,34 @@ class Fragment:
             yield "holds no step"
         if body.base > self.round:
             yield f"stands on round {body.base}, which is not agreed yet"
-        if self.too_old(body, self.round + 1, staleness):
-            yield f"stands on round {body.base}, more than {staleness} rounds ago"
+        if body.base + staleness <= self.round:
+            yield f"stands on round {body.base}, {self.round - body.base} rounds ago"
 
-    def flaws_of_commit(self, commit: Commit, staleness: int) -> Iterator[str]:
+    def take_post(self, post: Post) -> None:
+        self._posts.setdefault(post.site, []).append(post)
+
+    def flaws_of_commit(self, commit: Commit) -> Iterator[str]:
+        """Why a commit would not count, the first reason first."""
         if self.last:
             yield "after the last round"
         if commit.round <= self.round:
             yield f"round {commit.round} is agreed already"
-        if commit.round != self.round + 1:
+        if commit.round > self.round + 1:
             yield f"round {commit.round} where {self.round + 1} is next"
         if not commit.members:
             yield "names nobody"
-        sites = [one.site for one in (*commit.members, *commit.expired)]
+        sites = [member.site for member in commit.members]
+        sites += [expired.site for expired in commit.expired]
         if len(set(sites)) < len(sites):
             yield "names a site twice"
-        yield from self._flaws_of_members(commit, staleness)
-        if commit.tokens != self.tokens + sum(member.tokens for member in commit.members):
-            yield f"counts {commit.tokens} tokens, which is not the sum"
-
-    def _flaws_of_members(self, commit: Commit, staleness: int) -> Iterator[str]:
-        for one in (*commit.members, *commit.expired):
-            post = self.post(one.site, one.n)
-            if post is None:
-                yield f"{one.site} has not posted {one.n}"
-            elif post.named is not None:
-                yield f"{one.site}'s post {one.n} was named in round {post.named}"
-            elif post.expired is not None:
-                yield f"{one.site}'s post {one.n} expired with round {post.expired}"
+        for expired in commit.expired:
+            yield from self._flaws_of_name(expired)
         for member in commit.members:
-            post = self.post(member.site, member.n)
-            assert post is not None
-            if self.too_old(post.body, commit.round, staleness):
-                yield f"{member.site}'s post {member.n} is more than {staleness} rounds old"
-            if (member.tokens, member.steps) != (post.body.tokens, post.body.steps):
-                yield f"{member.site}'s post {member.n} has other tokens or steps"
+            yield from self._flaws_of_member(member)
+        if commit.tokens != self.tokens + sum(member.tokens for member in commit.members):
+            yield f"says {commit.tokens} tokens, which is not the sum"
 
-    def take_post(self, post: Post) -> None:
-        self.posts.setdefault(post.site, []).append(post)
-
-    def take_commit(self, seq: int, commit: Commit, staleness: int) -> list[Post]:
+    def take_commit(self, seq: int, commit: Commit) -> list[Post]:
         """Fold a counting commit and return the posts that it settles: named or expired."""
         open_posts = self.open_posts()
         named = {member.site for member in commit.members}
@@ -114,11 +108,23 @@ class Fragment:
         for post in open_posts:
             if post.site in named:
                 post.named = commit.round
-            elif post.site in expired or self.too_old(post.body, commit.round + 1, staleness):
+            elif post.site in expired or post.until <= commit.round:
                 post.expired = commit.round
         self.commits.append((seq, commit))
         return [post for post in open_posts if not post.open]
 
-    @staticmethod
-    def too_old(body: Contribution, round: int, staleness: int) -> bool:
-        return round - body.base > staleness
+    def _flaws_of_name(self, one: Member | Expired) -> Iterator[str]:
+        post = self.post(one.site, one.n)
+        if post is None:
+            yield f"{one.site} has not posted {one.n}"
+        elif post.named is not None:
+            yield f"{one.site}'s post {one.n} was named in round {post.named}"
+        elif post.expired is not None:
+            yield f"{one.site}'s post {one.n} expired with round {post.expired}"
+
+    def _flaws_of_member(self, member: Member) -> Iterator[str]:
+        yield from self._flaws_of_name(member)
+        post = self.post(member.site, member.n)
+        said = post and (post.body.tokens, post.body.steps)
+        if said != (member.tokens, member.steps):
+            yield f"{member.site}'s post {member.n} has other tokens or steps"

@@ -104,7 +104,8 @@ class Holdings:
         return held
 
     def _carry_named(self, local: Vector, mean: Vector, lr: float, momentum: float) -> None:
-        assert self.p is not None and self.e_pending is not None, "named, but nothing is open"
+        assert self.p is not None, "named, but nothing is open"
+        assert self.e_pending is not None
         for part in stretches(self.a.size):
             outer_step(self.a[part], self.v[part], mean[part], lr, momentum)
             np.subtract(local[part], self.p[part], out=local[part])

@@ -2,26 +2,32 @@
 
 The engine asks at every step boundary and does what it is told; the arithmetic is in Holdings.
 
-    for entry in log:            side.hear(entry)
-    apply = side.next()          the next commit to take, in order; None when up to date
-    ... holdings.apply(l, mean, ..., named=apply.named)
-    ... holdings.expire() first, if apply.expired
-    side.applied(apply)
-    if window is over and side.can_post():
-        n = side.next_n;  payload = holdings.post(l, ...);  side.posted(n)
-        outbox.post(Contribution(n=n, base=side.base, final=side.should_drain, ...), blobs)
+    for entry in log: side.hear(entry)
+    while apply := side.next():
+        if apply.expired: holdings.expire()
+        holdings.apply(local, mean, lr, momentum, named=apply.named)
+        side.applied(apply)
+    if the window is over (or side.should_drain) and something was trained and side.can_post():
+        contribution = Contribution(n=side.next_n, base=side.base, final=side.should_drain, ...)
+        payload = holdings.post(local, codec, block)
+        side.posted(contribution.n)
+        outbox.post(contribution, blobs)
+
+**Coming back.** A process that starts again replays the log into a new SiteSide, past its own
+HostStarted, and then calls `resume` with what its snapshot says, or `begin` (rule 8).
 """
 
 from dataclasses import dataclass
 
-from argosy.core.records import Commit, Entry
+from argosy.core.records import Commit, Contribution, Entry
 from argosy.exchange.agreement import Agreement
+from argosy.exchange.fragment import Post
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Apply:
-    """A commit to take. `named`: it names the post that Holdings keeps open. `expired`: that post
-    expired with it; drop it and take the commit as one that does not name this site."""
+    """A commit to take: `named` when it names the post that Holdings keeps open, `expired` when
+    that post expired with it (then it is taken as a commit that does not name this site)."""
 
     commit: Commit
     seq: int
@@ -30,55 +36,150 @@ class Apply:
 
 
 class SiteSide:
-    """One site's place in one fragment's rounds.
+    """One site's place in the rounds of one fragment."""
 
-    A fresh site stands on `base`, the round of the model it has replayed, with nothing posted in
-    its state. One that comes back with a snapshot calls `resume` once it has heard its own
-    HostStarted. See agreement.py for what becomes of a post that its site no longer holds.
-    """
-
-    def __init__(self, site: str, fragment: int = 0, *, base: int = 0) -> None:
+    def __init__(self, site: str, fragment: int = 0) -> None:
         self.site = site
         self.fragment = fragment
-        self.base = base  # the last round applied
         self.agreement = Agreement()
-        self.overtaken = False  # the log holds a post of this site that is not in this state
-        self._held = 0  # the newest n that this state has posted, or knew of when it began
+        self.base = 0  # the last round applied
+        self.overtaken = False  # the log holds a post of this site that this state knows nothing of
+        self._known = 0  # the newest n that this state has posted, or begun after
+        self._in_flight: int | None = None  # posted, not heard back yet
         self._open: int | None = None  # the post whose p and e' Holdings keeps
-        self._final = False  # the open or newest post was this site's last
+        self._final_in_flight = False
+
+    # -- coming back -------------------------------------------------------------------------------
 
     def resume(self, *, base: int, newest: int, open: int | None) -> bool:
-        raise NotImplementedError
+        """May a snapshot go on? It stands on round `base`, had posted up to `newest`, and keeps
+        the post `open`. False: the log knows better (rule 8), so `begin`.
+
+        A post that never reached the log is withdrawn: its difference is still in the local model.
+        """
+        landed = self.agreement.newest_n(self.site, self.fragment)
+        if landed > newest or base > self.agreement.round(self.fragment):
+            return False
+        self.begin(base)
+        self._open = open if open is not None and open <= landed else None
+        return True
 
     def begin(self, base: int) -> None:
-        raise NotImplementedError
+        """Stand on the agreed model of round `base` with nothing local: after a restart, when
+        overtaken, or after a rollback (`side.begin(side.base)` with `holdings.reset()`)."""
+        self.base = base
+        self.overtaken = False
+        self._open = None
+        landed = self.agreement.newest_n(self.site, self.fragment)
+        self._known = max(landed, self._in_flight or 0)
+
+    # -- hearing and applying ----------------------------------------------------------------------
 
     def hear(self, entry: Entry) -> None:
-        raise NotImplementedError
+        self.agreement.hear(entry)
+        body = entry.body
+        if not isinstance(body, Contribution) or body.fragment != self.fragment:
+            return
+        if not self.agreement.speaks_for(self.site, entry.writer):
+            return
+        post = self.agreement.post(self.site, body.n, self.fragment)
+        counts = post is not None and post.seq == entry.seq
+        if counts and body.n > self._known:
+            self.overtaken = True
+        if body.n == self._in_flight:
+            self._in_flight, self._final_in_flight = None, False
+            if not counts:  # void: the difference stays in the local model, n is used again
+                self._open, self._known = None, body.n - 1
+
+    def next(self) -> Apply | None:
+        """The commit after the last one applied; the same one until it is `applied`."""
+        commits = self.agreement.commits[self.fragment]
+        if self.base >= len(commits):
+            return None
+        seq, commit = commits[self.base]
+        post = self._open_post()
+        return Apply(
+            commit=commit,
+            seq=seq,
+            named=post is not None and post.named == commit.round,
+            expired=post is not None and post.expired == commit.round,
+        )
+
+    def applied(self, apply: Apply) -> None:
+        assert apply.commit.round == self.base + 1, (apply.commit.round, self.base)
+        self.base = apply.commit.round
+        if apply.named or apply.expired:
+            self._open = None
+
+    # -- posting -----------------------------------------------------------------------------------
 
     @property
     def next_n(self) -> int:
-        raise NotImplementedError
-
-    def next(self) -> Apply | None:
-        raise NotImplementedError
-
-    def applied(self, apply: Apply) -> None:
-        raise NotImplementedError
+        return self.agreement.newest_n(self.site, self.fragment) + 1
 
     def can_post(self) -> bool:
-        raise NotImplementedError
+        """Nothing of this site is open or on its way, and what it stands on is fresh enough."""
+        plan = self.agreement.plan
+        if plan is None or self.overtaken or self._waits() or self._over():
+            return False
+        if self.agreement.drained(self.site, self.fragment):
+            return False
+        return self.agreement.round(self.fragment) < self.base + plan.exchange.staleness
 
     def posted(self, n: int) -> None:
-        raise NotImplementedError
+        """The post `n` is on its way; Holdings keeps its p and e'."""
+        assert n == self.next_n, (n, self.next_n)
+        self._final_in_flight = self.should_drain
+        self._in_flight = self._open = self._known = n
+
+    # -- training and ending -----------------------------------------------------------------------
 
     @property
     def should_drain(self) -> bool:
-        raise NotImplementedError
+        """Post what there is as soon as can_post(), as `final`. A site with nothing trained since
+        its last post trains one step first: an empty post does not count."""
+        return (
+            self.agreement.draining is not None
+            and not self._final_in_flight
+            and not self.agreement.drained(self.site, self.fragment)
+            and not self._over()
+        )
 
     @property
     def finished(self) -> bool:
-        raise NotImplementedError
+        """Nothing is left to do: the last round is applied, or the run has ended without one."""
+        agreement = self.agreement
+        behind = self.base < agreement.round(self.fragment)
+        return not behind and (agreement.last(self.fragment) or agreement.ended is not None)
 
     def may_train(self, windows_alone: float, unposted_steps: int = 0) -> bool:
-        raise NotImplementedError
+        """May the next step be trained now? `windows_alone`: windows since the last commit applied.
+
+        With delay 0 a site waits while its post is open. Otherwise it trains on alone for up to S
+        windows. In a drain it trains only to have something to post.
+        """
+        plan = self.agreement.plan
+        if plan is None or self.overtaken or self._over():
+            return False
+        if self.agreement.draining is not None:
+            return self.should_drain and not (unposted_steps or self._waits())
+        if plan.exchange.delay == 0:
+            return not self._waits()
+        return windows_alone < plan.exchange.staleness
+
+    # -- helpers -----------------------------------------------------------------------------------
+
+    def _over(self) -> bool:
+        return self.agreement.last(self.fragment) or self.agreement.ended is not None
+
+    def _waits(self) -> bool:
+        """A post is open, here or in the log (a restarted site no longer holds its own), or on its
+        way there."""
+        newest = self.agreement.newest(self.site, self.fragment)
+        outstanding = newest is not None and newest.open
+        return outstanding or self._open is not None or self._in_flight is not None
+
+    def _open_post(self) -> Post | None:
+        if self._open is None:
+            return None
+        return self.agreement.post(self.site, self._open, self.fragment)

@@ -37,7 +37,11 @@ def planned(case: dict[str, Any]) -> Plan:
                 name=name,
                 country=site.get("country", "DE"),
                 hosts=tuple(
-                    Host(name=host, price_per_hour=told.get("price", 0.0))
+                    Host(
+                        name=host,
+                        price_per_hour=told.get("price", 0.0),
+                        memory_gb=told.get("declared_gb"),
+                    )
                     for host, told in hosts.items()
                 ),
             )

@@ -12,6 +12,7 @@ from argosy.core.job import Exchange, Job, Limits, ModelFromConfig, StepWindow, 
 from argosy.core.plan import HostFacts, Plan
 from argosy.planner import plan
 from argosy.planner.facts import CODECS
+from argosy.planner.hosts import shares
 from argosy.planner.words import listed, number, seconds, size
 
 hosts = st.builds(
@@ -104,16 +105,36 @@ def with_bandwidth(problem: Problem, times: float) -> Problem:
 
 
 @given(problems())
-def test_shares_are_equal_and_make_up_the_batch(problem: Problem) -> None:
+def test_the_hosts_cut_the_whole_batch_and_nobody_more_than_it_can(problem: Problem) -> None:
     job, _, facts, _ = problem
-    largest = {fact.host: fact.micro_batch for fact in facts}
+    known = {fact.host: fact for fact in facts}
 
     for site in solved(problem).sites:
-        shares = [host.micro_batch * host.accumulation for host in site.hosts]
+        crew = tuple(known[host.host] for host in site.hosts)
+        cut = shares(crew, job.training.batch)
 
-        assert sum(shares) == job.training.batch
-        assert len(set(shares)) == 1
-        assert all(host.micro_batch <= largest[host.host] for host in site.hosts)
+        assert sum(cut) == job.training.batch
+        for host, share in zip(site.hosts, cut, strict=True):
+            assert share > 0
+            assert host.micro_batch <= known[host.host].micro_batch
+            assert host.micro_batch * (host.accumulation - 1) < share
+            assert share <= host.micro_batch * host.accumulation
+
+
+@given(problems(), hosts)
+def test_one_more_host_never_makes_a_step_longer(problem: Problem, more: HostFacts) -> None:
+    job, fleet, facts, parameters = problem
+    plan = solved(problem)
+    first = fleet.sites[0]
+    larger = replace(first, hosts=(*first.hosts, Host(name="more")))
+    fleet = replace(fleet, sites=(larger, *fleet.sites[1:]))
+    after = solve((job, fleet, (*facts, replace(more, host="more")), parameters))
+    # a quicker host may bring a coarser cut; nobody waits longer than for one more sequence
+    slack = job.training.sequence / min(
+        host.tokens_per_s for host in plan.sites[0].hosts + after.sites[0].hosts
+    )
+
+    assert after.sites[0].seconds_per_step <= plan.sites[0].seconds_per_step + slack
 
 
 @given(problems())

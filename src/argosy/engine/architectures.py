@@ -37,7 +37,7 @@ def from_config(config: dict[str, Any], vocabulary: int) -> nn.Module:
         made = configuration(**settings)
         made.use_cache = False  # for generation; useless weight while training
         module = language_model(made)
-    except (TypeError, ValueError, RuntimeError, AttributeError, ZeroDivisionError) as error:
+    except Exception as error:  # transformers raises whatever it trips over
         raise SpecError(
             f"no model can be made of this configuration: {_line(error)}",
             where=WHERE,
@@ -76,7 +76,7 @@ def from_folder(folder: "Path", vocabulary: int, *, weights: bool = True) -> nn.
         module, loading = language_model.from_pretrained(
             where, config=made, local_files_only=True, dtype=torch.float32, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise SpecError(f"the weights cannot be loaded: {_line(error)}", where=where) from error
     missing = sorted(loading["missing_keys"])
     if missing:

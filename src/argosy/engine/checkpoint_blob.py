@@ -14,6 +14,7 @@ raises DamagedError. The same checkpoint always packs to the same bytes.
 import json
 import struct
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -95,12 +96,13 @@ def unpack(blob: bytes, *, where: str = "checkpoint") -> Checkpoint:
         parameters = sum(_size(shape) for _, shape in table)
         if values.size != 2 * parameters:
             raise _damaged(f"{values.size} values, expected {2 * parameters}", where)
+        plain: dict[str, Any] = {name: int(metadata[name]) for name in NUMBERS}
         checkpoint = Checkpoint(
             table=table,
             a=values[:parameters].copy(),
             v=values[parameters:].copy(),
             last_n={str(site): int(n) for site, n in json.loads(metadata["last_n"]).items()},
-            **{name: int(metadata[name]) for name in NUMBERS},
+            **plain,
             **{name: metadata[name] for name in TEXTS},
         )
     except (KeyError, TypeError, ValueError, struct.error) as error:

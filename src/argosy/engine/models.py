@@ -152,7 +152,7 @@ def load_flat(module: "nn.Module", vector: np.ndarray) -> None:
 def _parameters(module: "nn.Module") -> "Iterator[tuple[str, Tensor]]":
     for name, parameter in module.named_parameters():
         if parameter.is_floating_point():
-            yield name.removeprefix("module."), parameter  # DDP's own prefix
+            yield name, parameter
 
 
 def _field(out: object) -> object:

@@ -1,9 +1,11 @@
 """Text to tokens and back: plain bytes, or a tokenizer.json of the tokenizers library."""
 
+import hashlib
 import math
 from typing import TYPE_CHECKING, Protocol
 
 from argosy.core.errors import SpecError
+from argosy.data.tokens import Coding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +23,7 @@ class Tokenizer(Protocol):
     """Two kinds, one shape. `end` stands between two documents and is worth no bytes."""
 
     name: str  # as the job names it
+    identity: str  # another one whenever `encode` changes
     vocabulary: int
     end: int
 
@@ -42,6 +45,17 @@ def open_tokenizer(name: str, root: "Path") -> Tokenizer:
     return ByteTokenizer() if name == BYTES else FileTokenizer(name, root / name)
 
 
+def coding(tokenizer: Tokenizer) -> Coding:
+    """What the data room needs of a tokenizer."""
+    plain = isinstance(tokenizer, ByteTokenizer)
+    return Coding(
+        identity=tokenizer.identity,
+        vocabulary=tokenizer.vocabulary,
+        end=tokenizer.end,
+        encode=str.encode if plain else tokenizer.encode,  # bytes are quicker than a list
+    )
+
+
 def bytes_per_token(tokenizer: Tokenizer, tokens: "Iterable[int]") -> float:
     listed = list(tokens)
     return tokenizer.byte_count(listed) / len(listed) if listed else 0.0
@@ -55,7 +69,7 @@ def bits_per_byte(nats_per_token: float, bytes_per_token: float) -> float:
 class ByteTokenizer:
     """256 values, and one for the end of a document: no vocabulary to learn, ship or mistrust."""
 
-    name = BYTES
+    name = identity = BYTES
     vocabulary = 257
     end = 256
 
@@ -74,11 +88,13 @@ class FileTokenizer:
 
     def __init__(self, name: str, path: "Path") -> None:
         self.name = name
+        self.path = path
         self._tokenizer = _load(name, path)
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         known = max(vocabulary.values(), default=-1) + 1
         self.end = next((vocabulary[end] for end in ENDS if end in vocabulary), known)
         self.vocabulary = max(known, self.end + 1)
+        self.identity = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
 
     def encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)

@@ -1,6 +1,7 @@
 """Which hosts of a site train, and how they cut its batch."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from argosy.core.fleet import Link, Site
 from argosy.core.job import Training
@@ -36,42 +37,63 @@ class Crewed:
 
 
 def crew(site: Site, training: Training, facts: tuple[HostFacts, ...], parameters: int) -> Crewed:
-    """Equal shares, so that one step is one plain mean of gradients; as many hosts as pay."""
-    reasons = []
-    usable = []
+    """The quickest crew: more hosts cut the batch finer, but have gradients to add up."""
+    usable, reasons = _usable(site, facts, parameters)
+    quickest = sorted(usable, key=lambda fact: -fact.tokens_per_s)
+    crews = [
+        tuple(fact for fact in usable if fact in quickest[:count])
+        for count in range(1, len(quickest) + 1)
+    ]
+    times = {
+        facts: _step_s(facts, training, parameters)
+        for facts in crews
+        if all(shares(facts, training.batch))
+    }
+    if not times:
+        return Crewed(hosts=(), seconds_per_step=0.0, reasons=tuple(reasons))
+    best = min(times, key=lambda facts: (times[facts], len(facts)))
+    hosts = tuple(map(_cut, best, shares(best, training.batch)))
+    reasons.append(_why(site, hosts, times[best], times[crews[0]], training))
+    left = tuple(fact.host for fact in usable if fact not in best)
+    if left:
+        reasons.append(
+            f"{listed(left)} {'stay' if len(left) > 1 else 'stays'} idle: with more hosts a step of"
+            f" {training.batch} sequences takes no less than {seconds(times[best])}."
+        )
+    return Crewed(hosts=hosts, seconds_per_step=times[best], reasons=tuple(reasons))
+
+
+def shares(facts: tuple[HostFacts, ...], batch: int) -> list[int]:
+    """Sequences of each host by its speed, to the nearest one, as the engine cuts them."""
+    total = sum(fact.tokens_per_s for fact in facts)
+    cuts = [
+        round(batch * sum(fact.tokens_per_s for fact in facts[:count]) / total)
+        for count in range(len(facts) + 1)
+    ]
+    return [stop - start for start, stop in pairwise(cuts)]
+
+
+def _usable(
+    site: Site, facts: tuple[HostFacts, ...], parameters: int
+) -> tuple[list[HostFacts], list[str]]:
+    usable, reasons = [], []
     for host in site.hosts:
         fact = next((fact for fact in facts if fact.host == host.name), None)
-        if fact is None or fact.tokens_per_s <= 0:
-            reasons.append(f"{host.name} is left out: its speed was not measured.")
+        if fact is None:
+            reasons.append(f"{host.name} is left out: it was not measured.")
             continue
-        need, have = _need_gb(fact, parameters), fact.memory_gb * USABLE
+        have = min(fact.memory_gb, host.memory_gb or fact.memory_gb) * USABLE
+        need = _need_gb(fact, parameters)
         if need > have:
             reasons.append(
                 f"{host.name} is left out: training {number(parameters)} parameters needs"
                 f" {need:.2f} GB there, it has {have:.2f} GB to give."
             )
-            continue
-        usable.append(fact)
-    if not usable:
-        return Crewed(hosts=(), seconds_per_step=0.0, reasons=tuple(reasons))
-    quickest = sorted(usable, key=lambda fact: -fact.tokens_per_s)
-    times = {
-        count: _step_s(quickest[:count], training, parameters)
-        for count in range(1, len(quickest) + 1)
-        if training.batch % count == 0
-    }
-    count = min(times, key=lambda count: (times[count], count))
-    chosen = {fact.host for fact in quickest[:count]}
-    hosts = tuple(_cut(fact, training, count) for fact in usable if fact.host in chosen)
-    reasons.append(_why(site, hosts, times, training))
-    left = tuple(fact.host for fact in usable if fact.host not in chosen)
-    if left:
-        verb = "stay" if len(left) > 1 else "stays"
-        reasons.append(
-            f"{listed(left)} {verb} idle: no larger crew that cuts {training.batch} sequences into"
-            f" equal shares takes less than {seconds(times[count])} per step."
-        )
-    return Crewed(hosts=hosts, seconds_per_step=times[count], reasons=tuple(reasons))
+        elif fact.tokens_per_s <= 0:
+            reasons.append(f"{host.name} is left out: it trained nothing when it was measured.")
+        else:
+            usable.append(fact)
+    return usable, reasons
 
 
 def _need_gb(fact: HostFacts, parameters: int) -> float:
@@ -79,39 +101,40 @@ def _need_gb(fact: HostFacts, parameters: int) -> float:
     return fact.peak_memory_gb + (0.0 if fact.gpus else VECTORS * 4 * parameters / 1e9)
 
 
-def _step_s(facts: list[HostFacts], training: Training, parameters: int) -> float:
+def _step_s(facts: tuple[HostFacts, ...], training: Training, parameters: int) -> float:
     """One optimizer step: the slowest share, then the gradients' all-reduce inside the site."""
     count = len(facts)
-    compute = training.batch // count * training.sequence / min(f.tokens_per_s for f in facts)
+    compute = max(
+        share * training.sequence / fact.tokens_per_s
+        for fact, share in zip(facts, shares(facts, training.batch), strict=True)
+    )
     allreduce = 2 * (count - 1) / count * 4 * parameters * 8 / (LAN_MBIT * 1e6)
     return compute + allreduce
 
 
-def _cut(fact: HostFacts, training: Training, count: int) -> HostPlan:
-    share = training.batch // count
-    largest = max(1, min(fact.micro_batch, share))
-    micro = max(size for size in range(1, largest + 1) if share % size == 0)
+def _cut(fact: HostFacts, share: int) -> HostPlan:
+    """As many micro-batches as the measured size makes necessary, about equally large."""
+    accumulation = -(-share // max(1, fact.micro_batch))
     return HostPlan(
         host=fact.host,
-        micro_batch=micro,
-        accumulation=share // micro,
+        micro_batch=-(-share // accumulation),
+        accumulation=accumulation,
         tokens_per_s=fact.tokens_per_s,
     )
 
 
 def _why(
-    site: Site, hosts: tuple[HostPlan, ...], times: dict[int, float], training: Training
+    site: Site, hosts: tuple[HostPlan, ...], together: float, alone: float, training: Training
 ) -> str:
-    first = hosts[0]
-    cut = f"{first.accumulation} x {first.micro_batch} sequences a step"
     if len(hosts) == 1:
+        only = hosts[0]
         return (
-            f"{site.name} trains on {first.host}: {cut}, the largest micro-batch that was quick and"
-            f" fits, {number(first.tokens_per_s)} tokens/s."
+            f"{site.name} trains on {only.host}: {only.accumulation} x {only.micro_batch} sequences"
+            f" a step, in the largest micro-batch that was quick and fits,"
+            f" {number(only.tokens_per_s)} tokens/s."
         )
     return (
-        f"{site.name} trains on {listed(tuple(host.host for host in hosts))} together,"
-        f" {training.batch // len(hosts)} of {training.batch} sequences each:"
-        f" {seconds(times[len(hosts)])} per step instead of {seconds(times[1])} alone"
-        f" (gradients over {LAN_MBIT:,.0f} Mbit/s, assumed)."
+        f"{site.name} trains on {listed(tuple(host.host for host in hosts))} together, which share"
+        f" {training.batch} sequences by their speed: {seconds(together)} per step instead of"
+        f" {seconds(alone)} on the quickest alone (gradients over {LAN_MBIT:,.0f} Mbit/s, assumed)."
     )

@@ -8,7 +8,7 @@ from argosy.core.fleet import Fleet, Site
 from argosy.core.job import Job, Source
 from argosy.core.law import Form, Policy, Rule, Verdict
 from argosy.policy.flows import Flow, flows_of, standing
-from argosy.policy.verdict import verdict
+from argosy.policy.verdict import speaks_of, verdict
 from argosy.policy.words import rule_name, series, things
 
 
@@ -45,8 +45,7 @@ class Remedy:
 
 
 def remedy(policy: Policy, source: Source, wanted: Sequence[tuple[Form, str]]) -> Remedy:
-    """What would have to change so that each of these forms may go to its country."""
-    answers = [verdict(policy, form, source, country) for form, country in wanted]
+    """What would have to change so that each of these refused forms may go to its country."""
     allowing = Policy(rules=tuple(rule for rule in policy.rules if rule.effect == "allow"))
     unspoken = [
         (form, country)
@@ -61,10 +60,13 @@ def remedy(policy: Policy, source: Source, wanted: Sequence[tuple[Form, str]]) -
         personal=source.personal,
         sources=(source.name,),
     )
+    in_the_way = tuple(
+        index
+        for index, rule in enumerate(policy.rules)
+        if rule.effect == "deny" and any(speaks_of(rule, f, source, to) for f, to in wanted)
+    )
     return Remedy(
-        in_the_way=tuple(
-            dict.fromkeys(a.rule for a in answers if not a.allowed and a.rule is not None)
-        ),
+        in_the_way=in_the_way,
         missing=missing if unspoken else None,
     )
 

@@ -20,7 +20,7 @@ def verdict(policy: Policy, form: Form, source: Source, to_country: str) -> Verd
     speaking = [
         (index, rule)
         for index, rule in enumerate(policy.rules)
-        if _speaks_of(rule, form, source, to_country)
+        if speaks_of(rule, form, source, to_country)
     ]
     way = f"{form} of {source.name} from {source.country} to {to_country}"
     for effect, verb in (("deny", "forbids"), ("allow", "allows")):
@@ -52,7 +52,8 @@ def site_verdict(policy: Policy, form: Form, sources: Iterable[Source], to_count
     return Verdict(allowed=True, rule=deciding, reason="; ".join(dict.fromkeys(reasons)))
 
 
-def _speaks_of(rule: Rule, form: Form, source: Source, to_country: str) -> bool:
+def speaks_of(rule: Rule, form: Form, source: Source, to_country: str) -> bool:
+    """Whether the rule is about this movement at all."""
     return (
         form in rule.forms
         and (not rule.sources or source.name in rule.sources)

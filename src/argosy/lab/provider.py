@@ -14,7 +14,7 @@ from argosy.cluster.provider import Exit, Place, Process
 from argosy.cluster.whole import write_whole
 from argosy.core.errors import HostError
 from argosy.core.fleet import Fleet
-from argosy.core.records import Entry, HostEvent
+from argosy.core.records import Entry, HostEvent, HostStarted
 from argosy.lab.config import RelayConfig, RelaySite, read_config
 from argosy.lab.control import command
 from argosy.lab.files import limit_files
@@ -23,6 +23,7 @@ from argosy.lab.plugs import Plugs
 _RELAY = "relay"
 _NICE = 5  # workers give way to the relay, or busy cores would read as slow links
 _LOOK_EVERY_S = 0.02
+_MEND_S = 30.0  # a relay that died is started again
 
 
 class LabProvider:
@@ -45,7 +46,8 @@ class LabProvider:
         self._log = run_folder / "lab" / "relay.log"
         self._processes = Processes(run_folder)
         self._plugs = Plugs(run_folder / "lab" / "plugs.json", fleet, self, tell=tell)
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None  # the plugs
+        self._mending: asyncio.Task[None] | None = None  # the relay
         self._config: RelayConfig | None = None
         self._hosts = {host.name: host for site in fleet.sites for host in site.hosts}
 
@@ -53,6 +55,11 @@ class LabProvider:
     def counters(self) -> Path:
         """What crossed each link, by the relay's own count."""
         return self._folder / "lab" / "counters.json"
+
+    @property
+    def counters_before(self) -> Path:
+        """The same when the first host took up work: what measuring the links had cost."""
+        return self.counters.with_name("counters-before.json")
 
     async def prepare(self, fleet: Fleet, *, within_s: float) -> None:
         assert fleet == self._fleet, "a lab is made for one fleet"
@@ -101,20 +108,25 @@ class LabProvider:
         return process
 
     async def alive(self) -> dict[str, Process]:
-        if self._watching is not None:
-            if self._watching.done():
-                self._watching.result()  # a plug that could not be pulled is not passed over
-            await self._relay_runs(within_s=10.0)
         return self._others(self._processes.alive())
 
     def exits(self) -> tuple[Exit, ...]:
-        return tuple(end for end in self._processes.exits() if end.host != _RELAY)
+        for task in (self._watching, self._mending):
+            if task is not None and task.done():
+                task.result()  # a plug that could not be pulled is not passed over
+        ends = self._processes.exits()
+        if self._watching is not None and any(end.host == _RELAY for end in ends):
+            mend = self._relay_runs(within_s=_MEND_S)
+            self._mending = asyncio.get_running_loop().create_task(mend)
+        return tuple(end for end in ends if end.host != _RELAY)
 
     def away(self) -> frozenset[str]:
         return self._plugs.away
 
     def heard(self, entry: Entry) -> None:
         self._plugs.heard(entry)
+        if isinstance(entry.body, HostStarted) and entry.writer.host in self._hosts:
+            self._training_begins()
 
     async def stop(self, host: str, *, within_s: float) -> Exit | None:
         return await self._processes.stop(host, within_s=within_s)
@@ -133,10 +145,11 @@ class LabProvider:
 
     async def leave(self) -> None:
         """Pull no more plugs, and leave everything running."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-            self._watching = None
+        tasks = [task for task in (self._watching, self._mending) if task is not None]
+        self._watching = self._mending = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def signal(self, host: str, number: signal.Signals) -> bool:
         return self._processes.signal(host, number)
@@ -152,6 +165,10 @@ class LabProvider:
 
     def lose_controller(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _training_begins(self) -> None:
+        if not self.counters_before.exists() and self.counters.exists():
+            write_whole(self.counters_before, self.counters.read_bytes())
 
     def _others(self, processes: dict[str, Process]) -> dict[str, Process]:
         return {name: process for name, process in processes.items() if name != _RELAY}

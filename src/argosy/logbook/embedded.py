@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -260,7 +260,7 @@ def _lock(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _sqlite_errors(folder: Path):  # type: ignore[no-untyped-def]
+def _sqlite_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as wrong:

@@ -24,9 +24,11 @@ def canonical(value: object) -> bytes:
 def parse(raw: bytes) -> dict[str, Any]:
     """An object from its canonical bytes; any other spelling of the same object is refused."""
     try:
-        value = json.loads(raw, parse_float=_no_float, parse_constant=_no_float)
+        value = json.loads(
+            raw, parse_int=_safe_int, parse_float=_no_float, parse_constant=_no_float
+        )
         same = isinstance(value, dict) and canonical(value) == raw
-    except (ValueError, RecursionError, AssertionError) as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise DamagedError(f"record: not canonical JSON ({wrong})") from None
     if not same:
         raise DamagedError("record: not one JSON object in canonical form (RFC 8785)")
@@ -67,6 +69,12 @@ def _ordered(value: object) -> object:
             return {key: _ordered(value[key]) for key in order}
         case _:
             raise AssertionError(f"not for a record: {type(value).__name__}")
+
+
+def _safe_int(text: str) -> int:
+    if len(text) > 17 or abs(int(text)) > LARGEST:
+        raise ValueError(f"integer {text[:20]} is beyond 2^53")
+    return int(text)
 
 
 def _no_float(text: str) -> object:

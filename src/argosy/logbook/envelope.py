@@ -85,15 +85,19 @@ def check_name(name: str) -> None:
 def entry_of(seq: int, before: str, raw: bytes) -> Entry:
     """The record as readers see it; `before` is the chain of the record before it."""
     envelope = open_envelope(raw)
+    return make_entry(seq, chain(before, raw), envelope, envelope.decode())
+
+
+def make_entry(seq: int, value: str, envelope: Envelope, body: Body) -> Entry:
     return Entry(
         seq=seq,
-        chain=chain(before, raw),
+        chain=value,
         writer=envelope.writer,
         counter=envelope.counter,
         at_ms=envelope.at_ms,
         kind=envelope.kind,
-        body=envelope.decode(),
-        raw=raw,
+        body=body,
+        raw=envelope.raw,
     )
 
 

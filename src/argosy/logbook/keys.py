@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -23,6 +23,9 @@ from argosy.logbook.envelope import VERSION, open_envelope
 
 SERVER_NAME = "logbook"  # what the server's certificate says it is, whatever its address
 BEFORE = timedelta(hours=24)  # a host whose clock is hours behind can still connect
+X509_WRONG = (
+    x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType,
+)  # fmt: skip
 AFTER = timedelta(days=3650)  # the keys belong to one run and end with its folder
 
 
@@ -36,16 +39,14 @@ class Identity:
 
     @property
     def uri(self) -> str:
-        return "argosy://" + "/".join(quote(part, safe="") for part in self._parts())
-
-    def _parts(self) -> tuple[str, str, str]:
-        return self.run, self.site, self.host
+        parts = (self.run, self.site, self.host)
+        return "argosy://" + "/".join(quote(part, safe="") for part in parts)
 
 
 def identity_of_uri(uri: str) -> Identity:
-    split = urlsplit(uri)
-    parts = [unquote(part) for part in (split.netloc + split.path).split("/")]
-    if split.scheme != "argosy" or len(parts) != 3 or not all(parts):
+    scheme, _, rest = uri.partition("://")
+    parts = [unquote(part) for part in rest.split("/")]
+    if scheme != "argosy" or len(parts) != 3 or not all(parts):
         raise DamagedError(f"certificate: {uri!r} is not argosy://run/site/host")
     identity = Identity(run=parts[0], site=parts[1], host=parts[2])
     if identity.uri != uri:
@@ -189,7 +190,7 @@ def check_certificate(certificate: str, authority: str, who: Identity) -> None:
         raise DamagedError(f"certificate: expected {who.uri}, found {found.uri}")
     try:
         _load(certificate).verify_directly_issued_by(_load(authority))
-    except (InvalidSignature, ValueError, TypeError):
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         raise DamagedError(
             f"certificate: {who.uri} was not issued by the authority of this run"
         ) from None
@@ -200,7 +201,7 @@ def identity(certificate: str) -> Identity:
     try:
         names = _load(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
         uris = names.value.get_values_for_type(x509.UniformResourceIdentifier)
-    except (x509.ExtensionNotFound, ValueError):
+    except (*X509_WRONG, ValueError):
         uris = []
     if len(uris) != 1:
         raise DamagedError("certificate: names no argosy://run/site/host")
@@ -208,7 +209,10 @@ def identity(certificate: str) -> Identity:
 
 
 def public_key(certificate: str) -> Ed25519PublicKey:
-    key = _load(certificate).public_key()
+    try:
+        key = _load(certificate).public_key()
+    except (UnsupportedAlgorithm, ValueError):
+        raise DamagedError("certificate: its key cannot be read") from None
     if not isinstance(key, Ed25519PublicKey):
         raise DamagedError("certificate: its key is not Ed25519")
     return key

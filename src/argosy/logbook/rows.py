@@ -59,7 +59,9 @@ def iterate_rows(db: sqlite3.Connection, from_seq: int = 1) -> Iterator[Row]:
             return
         before = found[0]
     cursor = db.execute(
-        "SELECT seq, key, chain, raw FROM records WHERE seq >= ? ORDER BY seq", (from_seq,)
+        "SELECT seq, CAST(key AS TEXT), CAST(chain AS TEXT), CAST(raw AS BLOB)"
+        " FROM records WHERE seq >= ? ORDER BY seq",
+        (from_seq,),
     )
     for seq, key, chain, raw in cursor:
         yield Row(seq=seq, key=key, before=before, chain=chain, raw=raw)
@@ -101,7 +103,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise DamagedError("no logbook here", where=str(path.parent))
     uri = path.resolve().as_uri()
-    db = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=10.0, check_same_thread=False)
+    db = _open(f"{uri}?mode=ro")
     try:
         db.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError:
@@ -115,7 +117,13 @@ def _connect(path: Path) -> sqlite3.Connection:
                 where=str(path.parent),
                 hint="copy the logbook's folder and read the copy",
             ) from None
-        db = sqlite3.connect(f"{uri}?immutable=1", uri=True, check_same_thread=False)
+        db = _open(f"{uri}?immutable=1")
     except sqlite3.DatabaseError:
         pass  # damaged: integrity() says how
+    return db
+
+
+def _open(uri: str) -> sqlite3.Connection:
+    db = sqlite3.connect(uri, uri=True, timeout=10.0, check_same_thread=False)
+    db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # a damaged text is still read
     return db

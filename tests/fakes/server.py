@@ -1,0 +1,210 @@
+"""A real logbook server on loopback in a thread of the test, and a wire that breaks on demand."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from argosy.core.fleet import Fleet, Host, Link, Site
+from argosy.core.job import Job, ModelFromConfig, Source, Training
+from argosy.core.law import Form, Policy, Rule
+from argosy.logbook.client import RemoteLogbook
+from argosy.logbook.gate import Gate
+from argosy.logbook.server import Serving, serve
+
+PATIENCE_S = 20.0
+
+
+def updates_to(*destinations: str) -> Rule:
+    return Rule(
+        effect="allow",
+        forms=(Form.UPDATE, Form.CHECKPOINT),
+        origins=("*",),
+        destinations=destinations,
+    )
+
+
+def job(*rules: Rule) -> Job:
+    """Frankfurt trains on German text, Tokyo on Japanese."""
+    return Job(
+        name="test",
+        model=ModelFromConfig(config={"model_type": "llama"}),
+        sources=(
+            Source(name="german", path="de.txt", country="DE", personal=True, sites=("frankfurt",)),
+            Source(name="japanese", path="ja.txt", country="JP", personal=False, sites=("tokyo",)),
+        ),
+        training=Training(tokens=1000),
+        policy=Policy(rules=rules),
+    )
+
+
+def fleet(home: str = "DE") -> Fleet:
+    return Fleet(
+        home=home,
+        sites=(
+            Site(name="frankfurt", country="DE", hosts=(Host(name="frankfurt-1"),)),
+            Site(name="tokyo", country="JP", hosts=(Host(name="tokyo-1"),)),
+        ),
+        links=(
+            Link(a="frankfurt", mbit_per_s=100.0, rtt_ms=10.0),
+            Link(a="tokyo", mbit_per_s=100.0, rtt_ms=200.0),
+        ),
+    )
+
+
+def gate_for(wanted: Job, over: Fleet | None = None) -> Gate:
+    """A gate that takes these for what the run record says."""
+    return Gate(lambda _job, _fleet: (wanted, over or fleet()))
+
+
+class RunningServer:
+    """`with RunningServer(serving, gate) as server:` then `server.client(keys)`."""
+
+    def __init__(self, serving: Serving, gate: Gate | None = None) -> None:
+        self.serving = serving
+        self.port = 0
+        self._gate = gate or gate_for(job(updates_to("*")))
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def client(self, keys: Path, *, within_s: float = PATIENCE_S) -> RemoteLogbook:
+        return RemoteLogbook(self.url, keys, within_s=within_s)
+
+    def stop(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+
+    def again(self) -> "RunningServer":
+        """A new server over the same folder, at the same port."""
+        return RunningServer(replace(self.serving, port=self.port), self._gate)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(PATIENCE_S)
+        if self._failed is not None:
+            raise self._failed
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        self._stop = asyncio.Event()
+        try:
+            self._loop.run_until_complete(
+                serve(self.serving, self._stop, self._is_ready, self._gate)
+            )
+        except BaseException as wrong:  # noqa: BLE001 - raised in the test's own thread
+            self._failed = wrong
+            self._ready.set()
+        finally:
+            self._loop.close()
+
+    def _is_ready(self, port: int) -> None:
+        self.port = port
+        self._ready.set()
+
+
+class Wire:
+    """A TCP proxy on loopback. `plan` says for each connection after how many bytes it is cut.
+
+    `up` and `down` count what went through; the last number of the plan holds for all after it.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        cut_up: Callable[[int], int | None] = lambda _: None,
+        cut_down: Callable[[int], int | None] = lambda _: None,
+    ) -> None:
+        self.up = 0
+        self.down = 0
+        self.connections = 0
+        self._target = port
+        self._cuts = (cut_up, cut_down)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for end in (self._listening, *self._open):
+            _hang_up(end)
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return
+            number = self.connections
+            self.connections += 1
+            try:
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                _hang_up(near)
+                continue
+            self._open += [near, far]
+            for direction, (a, b) in enumerate(((near, far), (far, near))):
+                limit = self._cuts[direction](number)
+                thread = threading.Thread(
+                    target=self._pump, args=(a, b, direction, limit), daemon=True
+                )
+                self._threads.append(thread)
+                thread.start()
+
+    def _pump(self, a: socket.socket, b: socket.socket, direction: int, limit: int | None) -> None:
+        moved = 0
+        with contextlib.suppress(OSError):
+            while data := a.recv(65536):
+                data = data if limit is None else data[: limit - moved]
+                b.sendall(data)
+                moved += len(data)
+                if direction == 0:
+                    self.up += len(data)
+                else:
+                    self.down += len(data)
+                if limit is not None and moved >= limit:
+                    break
+        for end in (a, b):
+            _hang_up(end)
+
+
+def _hang_up(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()

@@ -38,7 +38,7 @@ class ControllerSide:
         self._fragment = fragment
         self._high_s = high_s
         self._patience = Patience(low_s, high_s)
-        self._expected: frozenset[str] | None = None
+        self._told: frozenset[str] | None = None  # the sites to expect
         self._in_flight = False  # a commit is on its way: never two rounds at once
         self._opened_s: float | None = None  # since when the next round has somebody to name
         self._quiet_s = 0.0  # when the last commit or the drain was heard
@@ -63,7 +63,7 @@ class ControllerSide:
 
     def expect(self, sites: Iterable[str]) -> None:
         """The sites with a live crew: a round waits for these. Till told: all that the plan has."""
-        self._expected = frozenset(sites)
+        self._told = frozenset(sites)
 
     def hear(self, entry: Entry, now_s: float) -> None:
         agreement = self.agreement
@@ -114,18 +114,16 @@ class ControllerSide:
     def _open_posts(self) -> list[Post]:
         return self.agreement.open_posts(self._fragment)
 
+    def _expected(self) -> frozenset[str]:
+        plan = self.agreement.plan
+        if self._told is None and plan is not None:
+            return frozenset(site.site for site in plan.sites)
+        return self._told or frozenset()
+
     def _waited_for(self) -> set[str]:
         """Expected sites that have nothing in the round yet and will still post."""
-        agreement = self.agreement
-        expected = self._expected
-        if expected is None:
-            expected = (
-                frozenset(site.site for site in agreement.plan.sites)
-                if agreement.plan
-                else frozenset()
-            )
-        posted = {post.site for post in self._open_posts()}
-        return {site for site in expected - posted if not agreement.drained(site, self._fragment)}
+        missing = self._expected() - {post.site for post in self._open_posts()}
+        return {site for site in missing if not self.agreement.drained(site, self._fragment)}
 
     def _deadline_s(self) -> float | None:
         """Until when the next round waits for everybody; None when no round is to be decided."""
@@ -175,7 +173,7 @@ class ControllerSide:
             return posts, False
         held = [post for post in posts if self.agreement.drained(post.site, self._fragment)]
         rest = [post for post in posts if post not in held]
-        if not any(self._expected is None or post.site in self._expected for post in rest):
+        if not any(post.site in self._expected() for post in rest):
             return posts, True
         next_round = self.agreement.round(self._fragment) + 1
         return rest + [post for post in held if post.until == next_round], False

@@ -1,6 +1,18 @@
 from dataclasses import replace
 from functools import reduce
 
+from fakes.run import (
+    Tape,
+    checkpoint,
+    commit,
+    contribution,
+    digest,
+    newer,
+    plan,
+    progress,
+    roster,
+)
+
 from argosy.core.records import (
     CONTROLLER,
     Access,
@@ -14,17 +26,6 @@ from argosy.core.records import (
     Unknown,
 )
 from argosy.run.state import KEPT_DIGESTS, LONGEST_SILENCE_MS, RunState, fold, state_of
-from fakes.run import (
-    Tape,
-    checkpoint,
-    commit,
-    contribution,
-    digest,
-    newer,
-    plan,
-    progress,
-    roster,
-)
 
 
 def of(tape: Tape) -> RunState:

@@ -3,15 +3,21 @@
 import asyncio
 import json
 import time
-from concurrent.futures import Future
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from argosy.cluster.processes import last_words
 from argosy.cluster.whole import write_whole
-from argosy.core.errors import HostError, UserError
-from argosy.core.fleet import Fleet
-from argosy.core.job import Job
-from argosy.core.records import CONTROLLER, Body, Entry
+from argosy.core.errors import (
+    DamagedError,
+    DiskError,
+    HostError,
+    NoPlan,
+    PolicyError,
+    SpecError,
+    UserError,
+)
+from argosy.core.records import CONTROLLER, Body, Entry, HostEvent
 from argosy.logbook.client import RemoteLogbook
 from argosy.logbook.keys import Pen
 from argosy.logbook.outbox import Outbox
@@ -20,21 +26,32 @@ from argosy.run.reconcile import CHECKPOINTER, HELPERS, LOGBOOK
 from argosy.run.setup import Means, Setup
 from argosy.spec import parse_fleet, parse_job
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from argosy.core.fleet import Fleet
+    from argosy.core.job import Job
+
+KINDS: dict[str, type[UserError]] = {
+    kind.__name__: kind
+    for kind in (SpecError, PolicyError, NoPlan, HostError, DiskError, DamagedError)
+}
 START_S = 60.0
 STOP_S = 15.0
 CLOSE_S = 10.0
 
 
 class Desk:
-    def __init__(self, folder: RunFolder, run: str, setup: Setup, means: Means) -> None:
+    """Made inside a running event loop."""
+
+    def __init__(self, folder: RunFolder, setup: Setup, means: Means) -> None:
         self.folder = folder
-        self.run = run
         self.setup = setup
         self.means = means
         self.audience = means.audience
         self.job: Job = parse_job(folder.job.read_text(encoding="utf-8"), str(folder.job))
         self.fleet: Fleet = parse_fleet(folder.fleet.read_text(encoding="utf-8"), str(folder.fleet))
-        self.provider = means.provider(folder, self.fleet, setup)
+        self.provider = means.provider(folder, self.fleet, setup, self.tell)
         keys = folder.keys(CONTROLLER, CONTROLLER)
         self.logbook = RemoteLogbook(setup.server_url, keys, within_s=CLOSE_S)
         self._outbox: Outbox | None = None
@@ -48,6 +65,18 @@ class Desk:
         """Into the logbook, in order, tried again for as long as the logbook is away."""
         assert self._outbox is not None, "a controller leads before it writes"
         return self._outbox.post(body)
+
+    @property
+    def trouble(self) -> UserError | None:
+        """Why the logbook does not take what is posted; None while it does."""
+        return self._outbox.trouble if self._outbox else None
+
+    def tell(self, event: HostEvent) -> None:
+        """What a provider did to a host, for everybody to read."""
+        if self._outbox is None:
+            self.audience.say(event.detail)
+        else:
+            self.post(event)
 
     async def write(self, *bodies: Body, within_s: float = START_S) -> int:
         """Post and wait until it stands there."""
@@ -95,7 +124,7 @@ class Desk:
         site = self.site_of(host)
         home = self.folder.home(site, host)
         facts: dict[str, object] = {
-            "run": self.run,
+            "run": self.setup.run,
             "site": site,
             "host": host,
             "keys": str(self.folder.keys(site, host)),
@@ -129,9 +158,10 @@ class Desk:
             else:
                 return
 
-    def why_ended(self, host: str, otherwise: UserError) -> UserError:
+    def why_ended(self, host: str, otherwise: UserError, *, log: Path | None = None) -> UserError:
         """What a process that failed said last, as an error of its own kind; else `otherwise`."""
-        said = last_words(self.log(host), lines=40)
+        log = log or self.log(host)
+        said = last_words(log, lines=40)
         for line in reversed(said.splitlines()):
             try:
                 told = json.loads(line)
@@ -139,27 +169,24 @@ class Desk:
                 continue
             if isinstance(told, dict) and told.get("event") == "error":
                 return _as_error(told, otherwise)
-        hint = f"{otherwise.hint or ''} Its log: {self.log(host)}".strip()
+        hint = f"{otherwise.hint or ''} Its log: {log}".strip()
         tail = "\n  ".join(said.splitlines()[-3:])
         what = f"{otherwise.what}\n  {tail}" if tail else otherwise.what
         return type(otherwise)(what, where=otherwise.where, hint=hint)
 
     # The end -------------------------------------------------------------------------------
 
-    async def close(self, *, release: bool) -> None:
-        """Put the pen down. `release`: end every process, those that others need last."""
+    async def close(self) -> None:
+        """Put the pen down and end every process: those that others need go last."""
         try:
-            if release:
-                alive = await self.provider.alive()
-                hosts = [host for host in alive if host not in HELPERS]
-                await asyncio.gather(*(self.provider.stop(h, within_s=STOP_S) for h in hosts))
-                await self.provider.stop(CHECKPOINTER, within_s=STOP_S)
-        finally:
+            alive = await self.provider.alive()
+            hosts = [host for host in alive if host not in HELPERS]
+            await asyncio.gather(*(self.provider.stop(h, within_s=STOP_S) for h in hosts))
+            await self.provider.stop(CHECKPOINTER, within_s=STOP_S)
             if self._outbox is not None:
                 await asyncio.to_thread(self._outbox.close, CLOSE_S)
-            if release:
-                await self.provider.stop(LOGBOOK, within_s=STOP_S)
-                await self.provider.release(within_s=STOP_S)
+        finally:
+            await self.provider.release(within_s=STOP_S)
 
 
 def now_ms() -> int:
@@ -170,5 +197,6 @@ def _as_error(told: dict[str, object], otherwise: UserError) -> UserError:
     def text(name: str) -> str | None:
         return str(told[name]) if told.get(name) else None
 
-    what = text("what") or otherwise.what
-    return type(otherwise)(what, where=text("where"), hint=text("hint") or otherwise.hint)
+    kind = KINDS.get(str(told.get("kind")), type(otherwise))
+    what, hint = text("what") or otherwise.what, text("hint") or otherwise.hint
+    return kind(what, where=text("where"), hint=hint)

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from argosy.cluster.provider import Exit
@@ -14,7 +15,7 @@ from argosy.core.plan import HostFacts, Plan
 from argosy.core.records import Crew, Planned, Roster
 from argosy.planner import plan as choose
 from argosy.policy import placement
-from argosy.run.desk import STOP_S, Desk
+from argosy.run.desk import Desk
 from argosy.run.state import RunState
 
 CALIBRATE_S = 300.0
@@ -84,7 +85,71 @@ async def measure(desk: Desk, *, within_s: float = CALIBRATE_S) -> Measured:
         ends = await _ends(desk, set(hosts))
     told = {host: _told(desk, ends[host]) for host in hosts}
     return Measured(
-        facts=tuple(_facts(told[host]) for host in hosts),
-        links=tuple(link for host in hosts for link in _link(desk.fleet, host, told[host])),
+        facts=tuple(HostFacts(**told[host]["facts"]) for host in hosts),
+        links=_links(desk.fleet, told),
         parameters=int(told[hosts[0]]["parameters"]),
     )
+
+
+async def _start(desk: Desk, host: str) -> None:
+    """The measuring process of a host; its worker.json is the one that the worker will have."""
+    worker = desk.write_worker(host)
+    program = [desk.means.python, "-m", "argosy.engine.calibrate", str(worker)]
+    log = _log(desk, host)
+    log.unlink(missing_ok=True)
+    await desk.provider.start(
+        host,
+        [*program, "--job", str(desk.folder.job)],
+        log=log,
+        env=desk.means.env,
+        within_s=CALIBRATE_S,
+    )
+
+
+async def _ends(desk: Desk, hosts: set[str]) -> dict[str, Exit]:
+    ends: dict[str, Exit] = {}
+    while hosts - ends.keys():
+        ends |= {end.host: end for end in desk.provider.exits()}
+        await asyncio.sleep(LOOK_EVERY_S)
+    return ends
+
+
+def _told(desk: Desk, end: Exit) -> dict[str, Any]:
+    """The one line that matters of what a measuring process said."""
+    for line in reversed(_log(desk, end.host).read_text(encoding="utf-8").splitlines()):
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict) and told.get("event") == "calibrated":
+            return told
+    failed = HostError("the measurement failed", where=end.host)
+    raise desk.why_ended(end.host, failed, log=_log(desk, end.host))
+
+
+def _links(fleet: Fleet, told: Mapping[str, Mapping[str, Any]]) -> tuple[Link, ...]:
+    """A site's link is as its best-placed host found it; its price is the declared one."""
+    links: dict[str, Link] = {}
+    for host, said in told.items():
+        probed = said.get("link")
+        if probed is None:
+            continue
+        site = fleet.site_of(host).name
+        found = replace(
+            fleet.link(site),
+            mbit_per_s=min(probed["up_mbit"], probed["down_mbit"]),
+            rtt_ms=probed["rtt_ms"],
+            measured=True,
+        )
+        if site not in links or found.mbit_per_s > links[site].mbit_per_s:
+            links[site] = found
+    return tuple(links.values())
+
+
+def _log(desk: Desk, host: str) -> Path:
+    return desk.log(host).with_name("calibrate.txt")
+
+
+def _hosts(fleet: Fleet) -> str:
+    count = sum(len(site.hosts) for site in fleet.sites)
+    return f"{count} hosts at {len(fleet.sites)} sites"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from argosy.core.errors import HostError, PolicyError, SpecError
+from argosy.core.errors import HostError, PolicyError, SpecError, UserError
 from argosy.core.job import Limits
 from argosy.core.records import Commit, Crew, Drain, HostEvent
 from argosy.exchange.controller import ControllerSide
@@ -12,7 +12,10 @@ from argosy.run.state import HostState, RunState, SiteState
 from argosy.run.vitals import Life, Vitals
 
 CLOCK_OFF_MS = 60_000  # certificates bear a day, the order is by sequence: it is only worth a word
-HOPELESS = {2: SpecError, 3: PolicyError}  # another start mends neither a mistake nor a refusal
+HOPELESS: dict[int | None, type[UserError]] = {
+    2: SpecError,
+    3: PolicyError,
+}  # another start mends neither a mistake nor a refusal
 LAST_WORDS_S = 60.0  # after the last round, for the sites to say what they hold
 
 
@@ -20,12 +23,11 @@ LAST_WORDS_S = 60.0  # after the last round, for the sites to say what they hold
 class Terms:
     """What the user set for this run, and what it costs."""
 
+    tokens: int
     limits: Limits
-    price_per_hour: float  # of all hosts
+    price_per_hour: float  # of all hosts together
+    price_per_gb: float  # of all links together: what one site posts, each of the others fetches
     stop: bool = False  # asked to end early
-
-    def hours(self, state: RunState, since_heard_s: float) -> float:
-        return (state.active_ms / 1000 + since_heard_s) / 3600
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,9 +51,9 @@ class Finish:
 class Fail:
     """The run cannot go on before somebody mended something. It can be resumed then."""
 
-    error: type[SpecError | PolicyError | HostError]
+    error: type[UserError]
     what: str
-    host: str
+    host: str | None  # whose log says more
 
 
 Action = Append | Restart | Finish | Fail
@@ -75,9 +77,9 @@ def react(seen: Seen, side: ControllerSide) -> tuple[Action, ...]:
     """What to do now. The state must contain everything this controller wrote before."""
     if seen.state.plan is None or seen.state.ended:
         return ()
-    if failure := _failure(seen):
+    if failure := _failure(seen, side):
         return (failure,)
-    if finish := _finish(seen):
+    if finish := _finish(seen, side):
         return (finish,)
     side.expect(expected(seen))
     return (*_events(seen), *_hung_too_long(seen), *_new_crews(seen), *_agreement(seen, side))
@@ -101,15 +103,17 @@ def _at_work(seen: Seen, life: Life) -> bool:
     return life.alive and begun and not life.hung(seen.now_s)
 
 
-def _failure(seen: Seen) -> Fail | None:
+def _failure(seen: Seen, side: ControllerSide) -> Fail | None:
+    if not side.leading:
+        what = "another controller has taken the lead of this run"
+        return Fail(error=HostError, what=what, host=None)
     for site in seen.state.sites.values():
         for host in site.hosts.values():
-            code = _unwanted_exit(seen, host.name)
-            if code in HOPELESS:
+            if error := HOPELESS.get(_failed_with(seen, host.name)):
                 what = f"{host.name} cannot do its part"
-                return Fail(error=HOPELESS[code], what=what, host=host.name)
+                return Fail(error=error, what=what, host=host.name)
             if other := _other_torch(seen.state, host):
-                return Fail(error=HostError, what=other, host=host.name)
+                return Fail(error=HostError, what=other, host=None)
     trains = crews(seen.state)
     if trains and not seen.state.last and all(seen.life(host).given_up for host in trains):
         what = f"every host failed again and again: {', '.join(sorted(trains))}"
@@ -117,7 +121,7 @@ def _failure(seen: Seen) -> Fail | None:
     return None
 
 
-def _unwanted_exit(seen: Seen, host: str) -> int | None:
+def _failed_with(seen: Seen, host: str) -> int | None:
     """The code with which its process failed. An end under an older plan is of no account."""
     end, plan = seen.life(host).exit, seen.state.plan
     if end is None or plan is None or end.plan < plan.number:
@@ -132,9 +136,9 @@ def _other_torch(state: RunState, host: HostState) -> str | None:
     return f"{host.name} has torch {host.started.torch}, this run uses torch {wanted}"
 
 
-def _finish(seen: Seen) -> Finish | None:
+def _finish(seen: Seen, side: ControllerSide) -> Finish | None:
     state = seen.state
-    if not state.last or not state.kept:
+    if not side.over(seen.now_s) or not state.kept:
         return None
     busy = crews(state) & seen.vitals.alive()
     if busy and seen.now_s - seen.heard_s < LAST_WORDS_S:
@@ -180,7 +184,7 @@ def _new_crews(seen: Seen) -> Iterator[Append]:
     if seen.state.last:
         return
     for site in seen.state.sites.values():
-        if site.crew is None or _can_lead(seen, site.crew.hosts[0]):
+        if site.crew is None or not _lost(seen, site.crew.hosts[0]):
             continue
         able = [host for host in site.crew.hosts if _can_lead(seen, host)]
         if able:
@@ -189,32 +193,41 @@ def _new_crews(seen: Seen) -> Iterator[Append]:
             yield Append(body=Crew(site=site.name, epoch=site.crew.epoch + 1, hosts=hosts))
 
 
-def _can_lead(seen: Seen, host: str) -> bool:
+def _lost(seen: Seen, host: str) -> bool:
+    """It ran and runs no more, or does not answer. One that is only being started is not lost."""
     life = seen.life(host)
-    return life.alive and not life.hung(seen.now_s)
+    return life.exit is not None or life.hung(seen.now_s) or host in seen.vitals.away
+
+
+def _can_lead(seen: Seen, host: str) -> bool:
+    return seen.life(host).alive and not _lost(seen, host)
 
 
 def _agreement(seen: Seen, side: ControllerSide) -> Iterator[Append]:
-    if drain := _drain(seen):
-        yield Append(body=drain)
+    """A drain comes before the commit that fills the measure: nobody begins another window."""
+    reason = None if seen.state.draining else _enough(seen, side)
+    if reason:
+        yield Append(body=side.drain(reason))
     elif commit := side.decide(seen.now_s):
         yield Append(body=commit)
 
 
-def _drain(seen: Seen) -> Drain | None:
-    """End before a limit is passed: one more round must still fit."""
-    state, limits = seen.state, seen.terms.limits
-    if state.draining or state.last:
-        return None
-    round_h = (state.seconds_per_round or 0.0) / 3600
-    hours = seen.terms.hours(state, seen.now_s - seen.heard_s) + round_h
-    spent = hours * seen.terms.price_per_hour
-    if seen.terms.stop:
-        return Drain(term=state.term, reason="stopped")
-    if limits.hours is not None and hours >= limits.hours:
-        return Drain(term=state.term, reason="hours")
-    if limits.money is not None and spent >= limits.money:
-        return Drain(term=state.term, reason="money")
+def _enough(seen: Seen, side: ControllerSide) -> str | None:
+    """Why the run should end now. Before a limit is passed, one more round must still fit."""
+    state, terms = seen.state, seen.terms
+    hours = (state.active_ms / 1000 + seen.now_s - seen.heard_s) / 3600
+    hours += (state.seconds_per_round or 0.0) / 3600
+    moved_gb = sum(site.bytes_posted for site in state.sites.values()) / 1e9
+    money = hours * terms.price_per_hour + moved_gb * terms.price_per_gb
+    posted = sum(post.tokens for _, post in side.agreement.outstanding())
+    if terms.stop:
+        return "stopped"
+    if state.tokens + posted >= terms.tokens:
+        return "done"
+    if terms.limits.hours is not None and hours >= terms.limits.hours:
+        return "hours"
+    if terms.limits.money is not None and money >= terms.limits.money:
+        return "money"
     return None
 
 
@@ -238,7 +251,9 @@ def _clock(host: str, offset_ms: int) -> str:
     direction = "ahead" if offset_ms > 0 else "behind"
     hours, seconds = divmod(abs(offset_ms) // 1000, 3600)
     spread = f"{hours} h {seconds // 60} min" if hours else f"{seconds} s"
-    return f"the clock of {host} is {spread} {direction}; the order of records does not depend on it"
+    return (
+        f"the clock of {host} is {spread} {direction}; the order of records does not depend on it"
+    )
 
 
 def _event(what: str, site: str, host: str, detail: str) -> Append:

@@ -27,7 +27,9 @@ def wanted(state: RunState, vitals: Vitals, now_s: float) -> frozenset[str]:
         return frozenset()
     hosts = {LOGBOOK}
     if state.plan:
-        hosts |= crews(state) | ({CHECKPOINTER} if not state.kept else set())
+        hosts |= crews(state)
+        if not (state.last and state.kept):
+            hosts.add(CHECKPOINTER)
     return frozenset(h for h in hosts if vitals.of(h).alive or _may_start(state, vitals, h, now_s))
 
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Protocol
 
 from argosy.cluster.provider import Provider
@@ -12,7 +11,7 @@ from argosy.core.errors import DamagedError, SpecError
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.plan import Plan
-from argosy.core.records import Entry
+from argosy.core.records import Entry, HostEvent
 from argosy.run.folder import RunFolder
 
 FILE = "controller.json"
@@ -20,9 +19,10 @@ FILE = "controller.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setup:
+    run: str = ""  # its id
     lab: bool  # hosts are processes on this desk; else people start them
-    data: str  # the data root of the lab's hosts: the folder of the job file
-    port: int  # of the logbook's server, for the whole run
+    data: str = ""  # the data root of the lab's hosts: the folder of the job file
+    port: int = 0  # of the logbook's server, for the whole run
     url: str = ""  # where sites reach the logbook; "": on this machine
     declared: bool = False  # speeds come from the fleet file, nothing is calibrated
 
@@ -53,8 +53,16 @@ class Means:
 
     python: str
     env: Mapping[str, str]  # the whole environment of the processes it starts
-    provider: Callable[[RunFolder, Fleet, Setup], Provider]
+    provider: "MakeProvider"
     audience: Audience
+
+
+class MakeProvider(Protocol):
+    """Who lends the hosts of a run. `tell` writes into the logbook what the provider did to them."""
+
+    def __call__(
+        self, folder: RunFolder, fleet: Fleet, setup: Setup, tell: Callable[[HostEvent], None]
+    ) -> Provider: ...
 
 
 def save(folder: RunFolder, setup: Setup) -> None:

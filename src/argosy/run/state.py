@@ -131,9 +131,8 @@ class RunState:
 
     @property
     def kept(self) -> bool:
-        """Whether the model of the last round is safe in a checkpoint."""
-        newest = self.checkpoint.round if self.checkpoint else -1
-        return self.last is not None and newest >= self.last.number
+        """Whether the model of the newest round is safe in a checkpoint."""
+        return self.checkpoint is not None and self.checkpoint.round >= self.round
 
     @property
     def tokens_per_s(self) -> float | None:

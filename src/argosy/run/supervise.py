@@ -61,6 +61,7 @@ class _Loop:
         self._lead = lead
         self._group = tasks
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told = ""  # what has been said about the logbook
 
     def do(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._group.create_task(work)
@@ -102,8 +103,9 @@ class _Loop:
                     self.do(self._posted(posted))
                 case Restart(host=host):
                     self._move(host, self._stop(host))
-                case Fail(error=error, what=what, host=host):
-                    raise self._desk.why_ended(host, error(what, where=host))
+                case Fail(error=error, what=what, host=failed):
+                    wrong = error(what, where=failed)
+                    raise self._desk.why_ended(failed, wrong) if failed else wrong
                 case Finish():
                     return action
         return None
@@ -126,9 +128,17 @@ class _Loop:
     def _look(self, now_s: float) -> None:
         """See: which processes have ended, which hosts cannot be had."""
         lead, provider = self._lead, self._desk.provider
+        self._mind_the_logbook()
         for end in provider.exits():
             lead.vitals = lives.exited(lead.vitals, end.host, end.code, str(end.log), now_s)
         lead.vitals = replace(lead.vitals, away=provider.away())
+
+    def _mind_the_logbook(self) -> None:
+        """A logbook that takes nothing is waited for; a person may be able to mend it."""
+        trouble = self._desk.trouble
+        if trouble and str(trouble) != self._told:
+            self._desk.audience.say(f"the logbook takes no records now: {trouble}")
+        self._told = str(trouble) if trouble else ""
 
     def _move(self, host: str, how: Coroutine[Any, Any, None]) -> None:
         """Machines take their time; the loop does not wait for them."""

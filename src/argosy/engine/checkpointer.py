@@ -9,7 +9,6 @@ may be killed and started again at any point; what it has written before is neve
 """
 
 import argparse
-import json
 import logging
 import sys
 import time
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from argosy.core.errors import INTERRUPTED, DamagedError, HostError, UserError
+from argosy.core.errors import DamagedError, HostError
 from argosy.core.records import (
     CONTROLLER,
     Body,
@@ -33,6 +32,7 @@ from argosy.core.records import (
 )
 from argosy.engine.checkpoint_blob import Checkpoint, pack, unpack
 from argosy.engine.config import read_workplace
+from argosy.engine.process import exit_code_of, say
 from argosy.exchange.agreement import Agreement
 from argosy.exchange.replay import Replay
 from argosy.logbook.client import RemoteLogbook
@@ -295,18 +295,5 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def say(**fields: object) -> None:
-    """One JSON line on stdout: how every process of a run speaks."""
-    sys.stdout.write(json.dumps(fields) + "\n")
-    sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except UserError as error:
-        say(event="error", kind=type(error).__name__, what=error.what, where=error.where)
-        sys.stderr.write(f"{error}\n")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    sys.exit(exit_code_of(main, sys.argv[1:]))

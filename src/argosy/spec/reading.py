@@ -44,7 +44,7 @@ def _check_version(page: Document) -> None:
     if first != "version":
         given = "version" in page.data
         raise SpecError(
-            f"expected `version: {VERSION}` as the first key, got {first!r}",
+            f"expected `version: {VERSION}` as the first key, got {show(first)}",
             where=page.place(("version",) if given else (str(first),)),
             hint=f"{'move' if given else 'add'} `version: {VERSION}` to the top",
         )

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 from fakes import history
 
+from argosy.core.records import HostStarted
 from argosy.observe.story import tell
 
 
@@ -50,12 +53,10 @@ def test_a_kill_and_a_return_are_marks_and_two_lives() -> None:
 
 
 def test_a_clock_that_is_wrong_by_an_hour_is_put_right_on_the_time_line() -> None:
-    from dataclasses import replace
-
     told = history.entries()
     start = told[6]
-    assert start.writer.host == "osaka-1"
-    off = replace(start.body, clock_offset_ms=3_600_000)  # type: ignore[type-var]
+    assert isinstance(start.body, HostStarted)
+    off = replace(start.body, clock_offset_ms=3_600_000)
     told[6] = replace(start, body=off, at_ms=start.at_ms + 3_600_000)
 
     story = tell(told)

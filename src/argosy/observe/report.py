@@ -8,6 +8,8 @@ from argosy.observe import charts
 from argosy.observe.charts import duration, number, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from argosy.observe.story import SiteStory, Story
 
 STYLE = """
@@ -68,7 +70,7 @@ def _section(title: str, body: str) -> str:
     return f"<h2>{escape(title)}</h2>{body}" if body else ""
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> str:
     cells = "".join(f"<th>{escape(name)}</th>" for name in head)
     lines = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from argosy.core.plan import Plan
+    from argosy.exchange.ledger import Ledger
 
 BYTES_PER_FP32 = 4
 
@@ -140,6 +141,8 @@ def tell(
     notes, agreement, first, last, count = _Notes(), Agreement(), 0, 0, 0
     for entry in entries:
         agreement.hear(entry)
+        if isinstance(entry.body, HostStarted):
+            notes.offsets[entry.writer.host] = entry.body.clock_offset_ms
         at_ms = entry.at_ms - notes.offsets.get(entry.writer.host, 0)
         notes.at_of_seq[entry.seq] = at_ms
         first, last, count = first or at_ms, max(last, at_ms), count + 1
@@ -196,8 +199,7 @@ def _note(notes: _Notes, entry: Entry, at_ms: int) -> None:
         case Checkpointed() as checkpoint:
             notes.parameters = checkpoint.parameters
             notes.model_bytes = notes.model_bytes or checkpoint.bytes
-        case HostStarted() as start:
-            notes.offsets[writer.host] = start.clock_offset_ms
+        case HostStarted():
             notes.starts[writer.site] = notes.starts.get(writer.site, 0) + 1
             word = "started" if writer.incarnation == 1 else "returned"
             _mark(notes, entry, at_ms, word, f"{writer.host} {word}")
@@ -266,7 +268,7 @@ def _site(
     site: str,
     notes: _Notes,
     commits: list[tuple[int, Commit]],
-    ledger: object,
+    ledger: "Ledger | None",
     counted: tuple[int, int] | None,
     steps: float,
 ) -> SiteStory:
@@ -280,10 +282,10 @@ def _site(
         country=notes.countries[site],
         hosts=tuple(notes.hosts.get(site, {})),
         sources=plan.sources if plan else (),
-        trained=getattr(ledger, "trained", 0),
-        committed=getattr(ledger, "committed", 0),
-        pending=getattr(ledger, "pending", 0),
-        lost=tuple(sorted(getattr(ledger, "lost", {}).items())),
+        trained=ledger.trained if ledger else 0,
+        committed=ledger.committed if ledger else 0,
+        pending=ledger.pending if ledger else 0,
+        lost=tuple(sorted(ledger.lost.items())) if ledger else (),
         rounds_in=sum(1 for key in named if key[0] == site),
         payload_up=sum(size for key, size in sizes.items() if key[0] == site),
         payload_down=sum(sizes.get(key, 0) for key in named if key[0] != site),

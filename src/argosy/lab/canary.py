@@ -90,11 +90,11 @@ def _forms(
 
 
 def _as_numbers(numbers: list[int]) -> Iterator[tuple[str, bytes]]:
-    for bits in _CODES:
+    for bits, code in _CODES.items():
         if max(numbers, default=0) >= 1 << bits or (bits == 8 and len(numbers) < 8):
             continue
         for order in "<>":
-            yield f"uint{bits}", struct.pack(f"{order}{len(numbers)}{_CODES[bits]}", *numbers)
+            yield f"uint{bits}", struct.pack(f"{order}{len(numbers)}{code}", *numbers)
     for separator in (", ", ",", " "):
         yield "numbers", separator.join(str(n) for n in numbers).encode()
 

@@ -41,13 +41,15 @@ def _answer(
         return {"ok": False, "error": f"not understood: {problem!r}"}
 
 
-async def command(port: int, token: str, within_s: float, **order: Any) -> dict[str, Any]:
+async def command(
+    port: int, token: str, order: dict[str, Any], *, within_s: float
+) -> dict[str, Any]:
     """Give the relay one order and return its answer."""
     writer = None
     try:
         async with asyncio.timeout(within_s):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(json.dumps({"token": token, **order}).encode() + b"\n")
+            writer.write(json.dumps({**order, "token": token}).encode() + b"\n")
             answer = json.loads(await reader.readline())
     except (OSError, ValueError, TimeoutError) as problem:
         raise HostError(

@@ -161,7 +161,7 @@ class LabProvider:
 
     async def order(self, **order: Any) -> None:
         assert self._config is not None, "prepare first"
-        await command(self._config.control_port, self._config.token, 5.0, **order)
+        await command(self._config.control_port, self._config.token, order, within_s=5.0)
 
     def lose_controller(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -219,7 +219,7 @@ class LabProvider:
         if config.control_port == 0:
             return False
         try:
-            await command(config.control_port, config.token, 2.0, do="status")
+            await command(config.control_port, config.token, {"do": "status"}, within_s=2.0)
         except HostError:
             return False
         self._config = config

@@ -156,7 +156,7 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drain:
-    """Every site posts what it has now; the next commit is the last."""
+    """Every site posts what it has now, as `final`; then comes the last commit."""
 
     term: int
     reason: str  # done | stopped | money | hours

@@ -113,6 +113,8 @@ class Keeper:
             record = self._kept[round_]
             try:
                 checkpoint = unpack(self._logbook.get(record.blob), where=f"round {round_}")
+                if (checkpoint.round, checkpoint.digest) != (round_, record.digest):
+                    raise DamagedError("it holds another model than its record names")
             except DamagedError as damage:
                 if round_ == 0:
                     raise
@@ -162,16 +164,12 @@ class Keeper:
         if due and commit.round not in self._kept:
             self._keep(seq, self._chains[seq], commit)
 
-    def _payload(self, site: str, n: int) -> bytes | None:
-        """None: a blob that is not what its digest says, which voids the member for everyone."""
+    def _payload(self, site: str, n: int) -> bytes:
+        """Whatever its record names. (A frame that does not decode is void; that is for replay.)"""
         post = self._agreement.post(site, n, FRAGMENT)
         assert post is not None, "a commit that counts names posts that count"
         shards = sorted(post.body.shards, key=lambda shard: shard.start)
-        try:
-            return b"".join(self._logbook.get(shard.blob) for shard in shards)
-        except DamagedError as damage:
-            self._tell(f"{site}'s contribution {n} is void: {damage.what}")
-            return None
+        return b"".join(self._logbook.get(shard.blob) for shard in shards)
 
     def _keep(self, seq: int, chain: str, commit: Commit | None = None) -> None:
         assert self._replay is not None

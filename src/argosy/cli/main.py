@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from argosy import __version__
+from argosy.cli.init import init
+from argosy.cli.schema import schema
 from argosy.core.errors import INTERRUPTED, UserError
 
 # Everything else is imported by the command that needs it: `argosy --help` answers at once.
@@ -23,6 +25,8 @@ app = typer.Typer(
 )
 export = typer.Typer(no_args_is_help=True, help="Write what a run measured for other programs.")
 app.add_typer(export, name="export")
+app.command()(init)
+app.command()(schema)
 
 Runs = Annotated[Path, typer.Option("--runs", help="The folder with all runs.")]
 RunName = Annotated[
@@ -53,7 +57,7 @@ def _version(
 
 
 @app.command()
-def train(
+def train(  # noqa: PLR0913, PLR0917 - one parameter an option
     job: JobFile,
     fleet: FleetFile = None,
     lab: Lab = False,

@@ -36,6 +36,8 @@ KINDS: dict[str, type[UserError]] = {
     kind.__name__: kind
     for kind in (SpecError, PolicyError, NoPlan, HostError, DiskError, DamagedError)
 }
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - sites come from outside, each with its certificate
+PREPARE_S = 60.0
 START_S = 60.0
 STOP_S = 15.0
 CLOSE_S = 10.0
@@ -106,6 +108,7 @@ class Desk:
             module, rest = "argosy.logbook.server", [
                 "--folder", str(self.folder.logbook), "--keys", str(keys),
                 "--port", str(self.setup.port),
+                "--host", EVERYWHERE if self.setup.url else "127.0.0.1",
             ]  # fmt: skip
         else:
             module = "argosy.engine.checkpointer" if host == CHECKPOINTER else "argosy.engine"

@@ -12,17 +12,15 @@ from argosy.core.records import CONTROLLER, Ended, Writer
 from argosy.exchange.controller import ControllerSide
 from argosy.logbook.keys import Pen, next_incarnation
 from argosy.run import lock
+from argosy.run import setup as setups
 from argosy.run import vitals as lives
-from argosy.run.desk import Desk
+from argosy.run.desk import PREPARE_S, Desk
 from argosy.run.folder import RunFolder
 from argosy.run.planning import agree_on_plan
 from argosy.run.react import Finish, Terms
-from argosy.run.reconcile import LOGBOOK
 from argosy.run.setup import Means, Setup
 from argosy.run.state import RunState, fold, state_of
 from argosy.run.supervise import Lead, supervise
-
-PREPARE_S = 60.0
 
 
 async def lead(folder: RunFolder, setup: Setup, means: Means, *, stop: bool = False) -> RunState:
@@ -44,8 +42,16 @@ async def lead(folder: RunFolder, setup: Setup, means: Means, *, stop: bool = Fa
             await desk.close()
 
 
+async def end_what_lives(folder: RunFolder, means: Means) -> None:
+    """End the processes that a killed controller has left at work."""
+    with lock.held(folder.lock):
+        desk = Desk(folder, setups.load(folder), means)
+        await desk.provider.adopt(folder.path)
+        await desk.close()
+
+
 async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
-    alive = await desk.provider.adopt(desk.folder.path)
+    await desk.provider.adopt(desk.folder.path)
     await desk.provider.prepare(desk.fleet, within_s=PREPARE_S)
     await desk.serve()
     entries = await desk.read_all()
@@ -69,7 +75,7 @@ async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
         await _hear(desk, taken)
     plan = taken.state.plan
     assert plan is not None, "agreed on above"
-    for host in (*alive, LOGBOOK):
+    for host in await desk.provider.alive():
         taken.vitals = lives.started(taken.vitals, host, plan.number, time.monotonic())
     taken.terms = _terms(desk, stop=stop, state=taken.state)
     return taken

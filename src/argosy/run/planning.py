@@ -9,17 +9,19 @@ from typing import Any
 
 from argosy.cluster.provider import Exit
 from argosy.cluster.whole import write_whole
-from argosy.core.errors import HostError, NoPlan
-from argosy.core.fleet import Fleet, Link
+from argosy.core.errors import HostError, NoPlan, SpecError
+from argosy.core.fleet import Fleet, Host, Link
 from argosy.core.plan import HostFacts, Plan
-from argosy.core.records import Crew, Planned, Roster
+from argosy.core.records import Checkpointed, Crew, Planned, Roster
 from argosy.planner import plan as choose
 from argosy.policy import placement
 from argosy.run.desk import Desk
+from argosy.run.reconcile import CHECKPOINTER
 from argosy.run.state import RunState
 
 CALIBRATE_S = 300.0
 LOOK_EVERY_S = 0.05
+UNWEIGHED_GB = 1e6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +45,6 @@ class Measured:
 
 async def agree_on_plan(desk: Desk, state: RunState) -> None:
     """Measure the hosts, plan, ask the user, and write plan and crews into the logbook."""
-    desk.audience.say(f"Measuring {_hosts(desk.fleet)} with the job's own model ...")
     measured = await measure(desk)
     torch = measured.torch
     chosen = choose_plan(desk, measured)
@@ -79,7 +80,12 @@ def write_plan(desk: Desk, chosen: Plan) -> None:
 async def measure(desk: Desk, *, within_s: float = CALIBRATE_S) -> Measured:
     """Every host that may train measures itself and its way to the logbook, all at once."""
     placed = placement(desk.job, desk.fleet)
-    hosts = [h.name for site in desk.fleet.sites if placed[site.name] for h in site.hosts]
+    trains = [host for site in desk.fleet.sites if placed[site.name] for host in site.hosts]
+    if desk.setup.declared:
+        facts = tuple(_declared(desk, host) for host in trains)
+        return Measured(facts=facts, links=(), parameters=await _parameters(desk, within_s))
+    desk.audience.say(f"Measuring {len(trains)} hosts with the job's own model ...")
+    hosts = [host.name for host in trains]
     async with asyncio.timeout(within_s):
         await asyncio.gather(*(_start(desk, host) for host in hosts))
         ends = await _ends(desk, set(hosts))
@@ -150,6 +156,34 @@ def _log(desk: Desk, host: str) -> Path:
     return desk.log(host).with_name("calibrate.txt")
 
 
-def _hosts(fleet: Fleet) -> str:
-    count = sum(len(site.hosts) for site in fleet.sites)
-    return f"{count} hosts at {len(fleet.sites)} sites"
+def _declared(desk: Desk, host: Host) -> HostFacts:
+    """What the user says of a host. Its memory is not weighed unless he says that, too."""
+    if host.tokens_per_s is None:
+        raise SpecError(
+            f"the speed of {host.name} is not declared",
+            where=str(desk.folder.fleet),
+            hint="Write tokens_per_s for every host, or leave --declared away to measure it.",
+        )
+    return HostFacts(
+        host=host.name,
+        tokens_per_s=host.tokens_per_s,
+        micro_batch=desk.job.training.batch,
+        peak_memory_gb=0.0,
+        memory_gb=host.memory_gb or UNWEIGHED_GB,
+        cores=host.cores,
+        gpus=host.gpus,
+    )
+
+
+async def _parameters(desk: Desk, within_s: float) -> int:
+    """How large the model is, from the checkpointer: it makes the initial one."""
+    await desk.start(CHECKPOINTER)
+    async with asyncio.timeout(within_s):
+        while True:
+            for entry in await desk.read_all():
+                if isinstance(entry.body, Checkpointed):
+                    return entry.body.parameters
+            if CHECKPOINTER not in await desk.provider.alive():
+                failed = HostError("the initial model could not be made", where=CHECKPOINTER)
+                raise desk.why_ended(CHECKPOINTER, failed)
+            await asyncio.sleep(LOOK_EVERY_S)

@@ -46,6 +46,10 @@ class Audience(Protocol):
         """What was new in the logbook."""
         ...
 
+    def close(self) -> None:
+        """Nothing more is to come."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Means:

@@ -1,0 +1,99 @@
+"""Who watches a run from the terminal that leads it: line by line, or as one refreshed block."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+from rich.live import Live as Block
+
+from argosy.cli import show, view
+from argosy.core.errors import SpecError
+from argosy.core.fleet import Fleet
+from argosy.core.job import Job
+from argosy.core.plan import Plan
+from argosy.core.records import Entry, RunBegun
+from argosy.observe.story import Story, tell
+from argosy.spec import parse_job
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+REFRESHES_PER_S = 2.0
+
+
+class Lines:
+    """For pipes and files: one line for each round, event and evaluation."""
+
+    def __init__(self, *, yes: bool, out: TextIO | None = None) -> None:
+        self._yes = yes
+        self._out = out or sys.stdout
+
+    def say(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+
+    def planned(self, job: Job, fleet: Fleet, plan: Plan) -> bool:
+        for line in show.plan_lines(job, fleet, plan):
+            self.say(line)
+        return self._yes or _ask()
+
+    def heard(self, entries: tuple[Entry, ...]) -> None:
+        for entry in entries:
+            if line := show.entry_line(entry):
+                self.say(line)
+
+    def close(self) -> None:
+        self._out.flush()
+
+
+class Live:
+    """For terminals: the block of cli.view, refreshed in place; what is said scrolls above it."""
+
+    def __init__(self, *, yes: bool) -> None:
+        self._yes = yes
+        self._console = Console()
+        self._block = Block(
+            console=self._console,
+            get_renderable=self._render,
+            refresh_per_second=REFRESHES_PER_S,
+        )
+        self._entries: list[Entry] = []
+        self._tokens = 0
+        self._told = (0, Story())  # the story, and of how many records it is
+
+    def say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False)
+
+    def planned(self, job: Job, fleet: Fleet, plan: Plan) -> bool:
+        for line in show.plan_lines(job, fleet, plan):
+            self.say(line)
+        return self._yes or _ask()
+
+    def heard(self, entries: tuple[Entry, ...]) -> None:
+        self._entries += entries
+        for entry in entries:
+            if isinstance(entry.body, RunBegun):
+                self._tokens = parse_job(entry.body.job).training.tokens
+        if self._story().plan is not None:
+            self._block.start()
+
+    def close(self) -> None:
+        self._block.stop()
+
+    def _story(self) -> Story:
+        count = len(self._entries)
+        if self._told[0] != count:
+            self._told = (count, tell(self._entries[:count]))
+        return self._told[1]
+
+    def _render(self) -> "RenderableType":
+        now_ms = time.time_ns() // 1_000_000
+        return view.live(self._story(), target_tokens=self._tokens, now_ms=now_ms)
+
+
+def _ask() -> bool:
+    if not sys.stdin.isatty():
+        raise SpecError(
+            "nobody is here to agree to the plan", where="train", hint="--yes agrees beforehand."
+        )
+    return input("Begin? [y/N] ").strip().lower() in ("y", "yes")

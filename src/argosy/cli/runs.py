@@ -1,0 +1,168 @@
+"""`list`, `status`, `logs`, `rm`, `audit`, `evaluate`, `generate`, `export`, `watch`: finished runs
+and running ones, from their folders."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from argosy.cli import show
+from argosy.cli.afterwards import counted, read_entries, specs
+from argosy.core.errors import HostError, SpecError, UserError
+from argosy.observe.story import tell
+from argosy.run import lock
+from argosy.run.audit import audit as prove
+from argosy.run.folder import RunFolder, everyone, find
+from argosy.run.resume import read_state
+from argosy.run.state import RunState
+
+LOOK_EVERY_S = 0.3
+
+
+def list_runs(runs: Path, *, as_json: bool) -> None:
+    rows = [_row(folder) for folder in everyone(runs)]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    if not rows:
+        print(f"no runs in {runs} yet")
+    for row in rows:
+        print(f"{row['name']:<48} {row['status']:<10} round {row['round']:<4} {row['tokens']:>12,}")
+
+
+def status(name: str, runs: Path, *, as_json: bool) -> None:
+    folder = find(runs, name)
+    entries = read_entries(folder)
+    job, _ = specs(entries)
+    story = tell(entries, counted(folder))
+    if as_json:
+        print(json.dumps({**_row(folder), "story": asdict(story)}))
+        return
+    print(f"{folder.name}: {_row(folder)['status']}")
+    print("\n".join(show.status_lines(story, job.training.tokens)))
+
+
+def logs(name: str, runs: Path, host: str | None, *, follow: bool, lines: int) -> None:
+    folder = find(runs, name)
+    paths = sorted((folder.path / "sites").glob(f"*/{host or '*'}/log.txt"))
+    if not paths:
+        known = ", ".join(
+            p.parent.name for p in sorted((folder.path / "sites").glob("*/*/log.txt"))
+        )
+        raise SpecError(
+            f"no log of {host}" if host else "no logs yet",
+            where=str(folder.path),
+            hint=f"There are logs of: {known}" if known else None,
+        )
+    ends: dict[Path, int] = {}
+    for path in paths:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        ends[path] = path.stat().st_size
+        _print_log(path, text.splitlines()[-lines:], many=len(paths) > 1)
+    while follow:
+        time.sleep(LOOK_EVERY_S)
+        for path in paths:
+            with path.open("rb") as file:
+                file.seek(ends[path])
+                new = file.read()
+            ends[path] += len(new)
+            _print_log(path, new.decode(errors="replace").splitlines(), many=len(paths) > 1)
+
+
+def rm(name: str, runs: Path, *, yes: bool) -> None:
+    folder = find(runs, name)
+    pid = lock.holder(folder.lock)
+    if pid is not None:
+        raise HostError(
+            f"the run is led by process {pid}", where=str(folder.path), hint="argosy stop ends it."
+        )
+    if not yes:
+        if not sys.stdin.isatty():
+            raise SpecError("nobody is here to agree", where="rm", hint="--yes agrees beforehand.")
+        if input(f"Remove {folder.name} with logbook, model and keys? [y/N] ").lower() != "y":
+            return
+    shutil.rmtree(folder.path)
+    latest = folder.path.parent / "latest"
+    if latest.is_symlink() and not latest.exists():
+        latest.unlink()
+        left = everyone(folder.path.parent)
+        if left:
+            latest.symlink_to(left[0].name, target_is_directory=True)
+    print(f"{folder.name} is gone")
+
+
+def audit(name: str, runs: Path, *, as_json: bool) -> bool:
+    proof = prove(find(runs, name))
+    print(json.dumps(proof.to_json()) if as_json else str(proof))
+    return proof.ok
+
+
+def _row(folder: RunFolder) -> dict[str, object]:
+    state = read_state(folder)
+    return {
+        "name": folder.name,
+        "path": str(folder.path),
+        "run": state.run.run if state.run else "",
+        "status": _status(folder, state),
+        "round": state.round,
+        "tokens": state.tokens,
+        "sites": {
+            site.name: {"country": site.country, "trained": site.trained}
+            for site in state.sites.values()
+        },
+    }
+
+
+def _status(folder: RunFolder, state: RunState) -> str:
+    if state.ended:
+        return state.ended.outcome
+    return "running" if lock.holder(folder.lock) is not None else "stopped"
+
+
+def _print_log(path: Path, lines: list[str], *, many: bool) -> None:
+    for line in lines:
+        print(f"{path.parent.name}: {line}" if many else line, flush=True)
+
+
+def evaluate(name: str, runs: Path, files: list[Path], *, as_json: bool) -> None:
+    folder = find(runs, name)
+    texts = [str(path.resolve()) for path in files]
+    _task("evaluate", folder, *texts, *(["--json"] if as_json else []))
+
+
+def generate(name: str, runs: Path, prompt: str, *, tokens: int) -> None:
+    _task("generate", find(runs, name), prompt, "--tokens", str(tokens))
+
+
+def export_metrics(name: str, runs: Path, to: Path) -> None:
+    from argosy.observe.metrics import points, write_csv, write_tensorboard
+
+    found = points(read_entries(find(runs, name)))
+    to.mkdir(parents=True, exist_ok=True)
+    write_csv(found, to / "metrics.csv")
+    print(show.nearby(to / "metrics.csv"))
+    try:
+        write_tensorboard(found, to / "tensorboard")
+    except UserError as missing:
+        print(f"no TensorBoard files: {missing}")
+    else:
+        print(show.nearby(to / "tensorboard"))
+
+
+def watch(name: str, runs: Path) -> None:
+    from argosy.cli.watch import watch as look
+
+    look(find(runs, name))
+
+
+def _task(task: str, folder: RunFolder, *arguments: str) -> None:
+    """What needs torch runs in a process of its own, on this terminal."""
+    program = [sys.executable, "-m", "argosy.engine.tasks", task, str(folder.path), *arguments]
+    code = subprocess.run(program, check=False).returncode
+    if code:
+        raise typer.Exit(code)

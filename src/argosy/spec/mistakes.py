@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from argosy.core.errors import SpecError
@@ -81,7 +82,7 @@ def found(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
     for detail in details:
         if detail["type"] == "extra_forbidden":
             path = _path(detail)
-            known = list(_keys_at(model, path[:-1]))
+            known = _keys_at(model, path[:-1])
             key = str(path[-1])
             advice = suggest(key, known)
             misspelt |= {(*path[:-1], other) for other in known if f"{other!r}?" in advice}
@@ -168,46 +169,47 @@ def _translated(detail: ErrorDetails, path: Path, model: type[BaseModel]) -> Mis
     return Mistake(path=path, what=what, hint=hint)
 
 
-def _models_of(annotation: Any) -> tuple[Any, ...]:
-    """The alternatives of an annotation, without None and without Annotated."""
-    if hasattr(annotation, "__metadata__"):
-        annotation = annotation.__origin__
-    if get_origin(annotation) in (Union, UnionType):
-        return tuple(m for a in get_args(annotation) for m in _models_of(a))
-    return (annotation,)
-
-
-def _inside(annotation: Any, step: str | int) -> Any:
-    for choice in _models_of(annotation):
-        if isinstance(choice, type) and issubclass(choice, BaseModel):
-            return next((f.annotation for f in _fields(choice, step)), None)
-        if get_origin(choice) in (list, dict):
-            return get_args(choice)[-1]
-    return None
-
-
-def _fields(model: type[BaseModel], key: str | int) -> list[Any]:
-    return [f for name, f in model.model_fields.items() if (f.alias or name) == key]
-
-
-def _keys_at(model: type[BaseModel], path: Path) -> tuple[str, ...]:
-    annotation: Any = model
-    for step in path:
-        annotation = _inside(annotation, step)
-    for choice in _models_of(annotation):
-        if isinstance(choice, type) and issubclass(choice, BaseModel):
-            return tuple(f.alias or name for name, f in choice.model_fields.items())
-    return ()
-
-
 def _description(model: type[BaseModel], path: Path) -> str | None:
     """What the nearest key on the path is for, from the model that checks it."""
     annotation: Any = model
     text = None
     for step in path:
-        for choice in _models_of(annotation):
-            if isinstance(choice, type) and issubclass(choice, BaseModel):
-                for info in _fields(choice, step):
-                    text = f"{step} = {info.description}" if info.description else None
+        info = _section(annotation).get(step)
+        if info is not None:
+            text = f"{step} = {info.description}"
         annotation = _inside(annotation, step)
     return text
+
+
+def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
+    annotation: Any = model
+    for step in path:
+        annotation = _inside(annotation, step)
+    return [str(key) for key in _section(annotation)]
+
+
+def _inside(annotation: Any, step: str | int) -> Any:
+    fields = _section(annotation)
+    if step in fields:
+        return fields[step].annotation
+    inner = [get_args(c)[-1] for c in _choices(annotation) if get_origin(c) in (list, dict)]
+    return inner[0] if inner else None
+
+
+def _section(annotation: Any) -> dict[str | int, FieldInfo]:
+    """The keys of a section; of anything else none."""
+    return {
+        info.alias or name: info
+        for choice in _choices(annotation)
+        if isinstance(choice, type) and issubclass(choice, BaseModel)
+        for name, info in choice.model_fields.items()
+    }
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """The alternatives of an annotation, without Annotated."""
+    if hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(choice for arm in get_args(annotation) for choice in _choices(arm))
+    return (annotation,)

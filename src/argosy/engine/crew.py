@@ -11,6 +11,7 @@ store numbers the epochs. Keys of the store, under `crew<record's epoch>/`:
     beat/<host>      a counter that stands still when a host is frozen or gone
 """
 
+import contextlib
 import json
 import logging
 import time
@@ -48,6 +49,9 @@ class Crew(Protocol):
     def over(self) -> str | None: ...
     def report(self, reason: str) -> None: ...
     def newcomers(self) -> bool: ...
+    def note(self, key: str) -> None: ...
+    def noted(self, key: str) -> bool: ...
+    def leave(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -68,6 +72,15 @@ class SoloCrew:
 
     def newcomers(self) -> bool:
         return False
+
+    def note(self, key: str) -> None:
+        raise AssertionError(key)
+
+    def noted(self, key: str) -> bool:
+        raise AssertionError(key)
+
+    def leave(self) -> None:
+        """Nobody to tell."""
 
     def close(self) -> None:
         """Nothing is open."""
@@ -136,6 +149,21 @@ class StoreCrew:
 
     def newcomers(self) -> bool:
         return self._watch is not None and self._watch.joining()
+
+    def note(self, key: str) -> None:
+        """A word for the leader, of this crew's own doing. Lost if the leader is."""
+        if self._watch is not None:
+            with contextlib.suppress(EpochOver):
+                self._watch.store.set(f"note/{key}", "1")
+
+    def noted(self, key: str) -> bool:
+        watch = self._watch
+        return watch is not None and watch.store.get(f"note/{key}") is not None
+
+    def leave(self) -> None:
+        if self._watch is not None:
+            with contextlib.suppress(EpochOver):
+                self._watch.leave()
 
     def close(self) -> None:
         if self._watch is not None:
@@ -253,6 +281,15 @@ class FixedCrew:
 
     def newcomers(self) -> bool:
         return False
+
+    def note(self, key: str) -> None:
+        self._store.set(f"note/{key}", "1")
+
+    def noted(self, key: str) -> bool:
+        return self._store.get(f"note/{key}") is not None
+
+    def leave(self) -> None:
+        """torchrun sees the process end."""
 
     def close(self) -> None:
         """The store is torchrun's."""

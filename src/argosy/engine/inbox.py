@@ -69,6 +69,13 @@ class Payloads:
                 return None
             return b"".join(self._blobs[digest] for digest in stripes)
 
+    def get(self, member: "Member") -> bytes:
+        """A member's payload, fetched now."""
+        with self._lock:
+            stripes = self._stripes[member.site, member.n]
+            kept = {digest: self._blobs[digest] for digest in stripes if digest in self._blobs}
+        return b"".join(kept.get(digest) or self._logbook.get(digest) for digest in stripes)
+
     def forget(self, commit: Commit) -> None:
         """Its round is applied, its expired ones will never be named."""
         with self._lock:

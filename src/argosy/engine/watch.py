@@ -17,6 +17,7 @@ FROZEN_AFTER_S = 5.0  # without a beat, when nobody has complained yet
 ANSWER_S = 5.0  # the leader's store
 CONNECT_S = 1.5  # a leader that is gone must not delay who looks for the next one
 ASK_EVERY_S = 0.02
+GONE = "gone"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +101,7 @@ class Watch:
         self._answered: dict[str, str] = {}
         self._wake = threading.Event()
         self._closed = False
+        self._gone = False
         self._thread = threading.Thread(target=self._run, name="crew watch", daemon=True)
         self._thread.start()
 
@@ -147,14 +149,19 @@ class Watch:
         while self._called <= self._attending:
             self._pause(deadline)
 
+    def leave(self) -> None:
+        """Going away on purpose: nobody need wait for this heart."""
+        self._gone = True
+        self.store.set(f"beat/{self._host}", GONE)
+
     def joining(self) -> bool:
         """Has a host outside knocked since the last call?"""
         return self._knocks != self._answered
 
     def beats(self, host: str) -> bool:
         """Is that host's heart beating? Before its first beat it has the benefit of the doubt."""
-        _, changed = self._pulse.get(host, ("", time.monotonic()))
-        return time.monotonic() - changed < GONE_AFTER_S
+        beat, changed = self._pulse.get(host, ("", time.monotonic()))
+        return beat != GONE and time.monotonic() - changed < GONE_AFTER_S
 
     def close(self) -> None:
         self._closed = True
@@ -181,7 +188,8 @@ class Watch:
 
     def _turn(self, count: int) -> None:
         store, epoch, wish = self._mine, self._attending, self._wish
-        store.set(f"beat/{self._host}", str(count))
+        if not self._gone:
+            store.set(f"beat/{self._host}", str(count))
         if wish is not None:
             store.set(f"drop/{epoch}", f"{self._host}: {wish}")
             self._wish = None
@@ -207,5 +215,5 @@ class Watch:
         last, changed = self._pulse.get(host, ("", time.monotonic()))
         if beat != last or host not in self._pulse:
             self._pulse[host] = (beat, time.monotonic())
-        elif host in self._members and time.monotonic() - changed > FROZEN_AFTER_S:
+        elif host in self._members and beat != GONE and time.monotonic() - changed > FROZEN_AFTER_S:
             self._over = f"{host} has not moved for {FROZEN_AFTER_S:.0f} s"

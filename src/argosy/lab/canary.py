@@ -78,10 +78,10 @@ def _forms(
     for piece in pieces:
         raw = piece.encode()
         yield "text", raw
-        yield "text", piece.encode("utf-16-le")
         yield "escaped", json.dumps(piece)[1:-1].encode()
         yield "hex", raw.hex().encode()
         yield from _as_numbers(list(raw))
+        yield "utf-16", piece.encode("utf-16-le")
     if tokenize is not None:
         tokens = tokenize(sentence)[1:-1]  # those at the ends may belong to a neighbour too
         width = max(4, _PIECE // 4)
@@ -111,10 +111,17 @@ def _unpacked(body: bytes | memoryview, depth: int) -> Iterator[tuple[tuple[str,
                 for packing, inner in _unpacked(content, depth - 1):
                     yield (name, *packing), inner
     for text in _BASE64.findall(whole):
-        url_safe = text.translate(bytes.maketrans(b"+/", b"-_")).rstrip(b"=")
-        content = base64.urlsafe_b64decode(url_safe[: len(url_safe) // 4 * 4])
-        for packing, inner in _unpacked(content, depth - 1):
-            yield ("base64", *packing), inner
+        for content in _from_base64(text):
+            for packing, inner in _unpacked(content, depth - 1):
+                yield ("base64", *packing), inner
+
+
+def _from_base64(text: bytes) -> Iterator[bytes]:
+    """From each of four beginnings: what stands before it may look like a part of it."""
+    letters = text.translate(bytes.maketrans(b"+/", b"-_")).rstrip(b"=")
+    for start in range(4):
+        rest = letters[start:]
+        yield base64.urlsafe_b64decode(rest[: len(rest) // 4 * 4])
 
 
 def _unpack(unpacker: Any, packed: memoryview, damage: type[Exception]) -> bytes:

@@ -92,7 +92,8 @@ class FileTokenizer:
         self._tokenizer = _load(name, path)
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         known = max(vocabulary.values(), default=-1) + 1
-        self.end = next((vocabulary[end] for end in ENDS if end in vocabulary), known)
+        self.end_name = next((end for end in ENDS if end in vocabulary), "")
+        self.end = vocabulary.get(self.end_name, known)
         self.vocabulary = max(known, self.end + 1)
         self.identity = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
 

@@ -1,10 +1,10 @@
 """What a training loop works with, laid out by the worker."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from argosy.core.job import Training
     from argosy.core.plan import SitePlan
@@ -42,4 +42,4 @@ class Bench:
     clock: "Callable[[], float]"
     orphan_after_s: float
     metrics: bool = True  # whether policy lets metrics go to the logbook
-    config: str = ""  # of the model, for snapshots
+    facts: "Mapping[str, str]" = field(default_factory=dict)  # what snapshots say beside counters

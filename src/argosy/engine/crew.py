@@ -45,6 +45,9 @@ class Formed:
 
 
 class Crew(Protocol):
+    """How a host finds those it trains with."""
+
+    def leads(self, within_s: float) -> bool: ...
     def form(self, turn: int, within_s: float) -> Formed: ...
     def over(self) -> str | None: ...
     def report(self, reason: str) -> None: ...
@@ -60,6 +63,9 @@ class SoloCrew:
 
     def __init__(self, host: str) -> None:
         self._host = host
+
+    def leads(self, within_s: float) -> bool:  # noqa: ARG002 - nobody to wait for
+        return True
 
     def form(self, turn: int, within_s: float) -> Formed:  # noqa: ARG002 - nobody to wait for
         return Formed(group=Alone(), hosts=(self._host,), source=0, fresh=False)
@@ -109,14 +115,15 @@ class StoreCrew:
         self._missed: Seating | None = None  # whose leader was told to be lost
         self._rules = Rules(self.over, within_s=answer_s, address=address)
 
+    def leads(self, within_s: float) -> bool:
+        """Does the newest crew record that names this host put it first? Waits for one."""
+        return self._named(time.monotonic() + within_s).hosts[0] == self._host
+
     def form(self, turn: int, within_s: float) -> Formed:
         """The next epoch that this host is in. Waits for a leader's call, and for a leader."""
         deadline = time.monotonic() + within_s
-        while time.monotonic() < deadline:
-            seating = self._seating()
-            if seating is None or self._host not in seating.hosts:
-                time.sleep(ASK_EVERY_S)
-                continue
+        while True:
+            seating = self._named(deadline)
             try:
                 if self._watch is None or self._watch.seating != seating:
                     self._follow(seating)
@@ -127,11 +134,6 @@ class StoreCrew:
                 continue
             if formed is not None:
                 return formed
-        raise HostError(
-            f"no crew of this site to join within {within_s:.0f} s",
-            where=self._host,
-            hint="the controller names crews; `argosy resume` starts one",
-        )
 
     def over(self) -> str | None:
         """Why the running epoch cannot go on; None while it can."""
@@ -169,6 +171,22 @@ class StoreCrew:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+
+    def _named(self, deadline: float) -> Seating:
+        """The newest crew record, once it names this host."""
+        while (seating := self._seating()) is None or self._host not in seating.hosts:
+            self._check(deadline)
+            time.sleep(ASK_EVERY_S)
+        self._check(deadline)
+        return seating
+
+    def _check(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise HostError(
+                "no crew of this site to join",
+                where=self._host,
+                hint="the controller names crews; `argosy resume` starts one",
+            )
 
     def _failed(self, seating: Seating, reason: str) -> None:
         """A lost leader is told once; then its store is tried again until another one leads."""
@@ -260,6 +278,9 @@ class FixedCrew:
         self._cuda = cuda
         self._failed: str | None = None
         self._rules = Rules(self.over, within_s=60.0, address=address)
+
+    def leads(self, within_s: float) -> bool:  # noqa: ARG002 - torchrun has decided it
+        return self._rank == 0
 
     def form(self, turn: int, within_s: float) -> Formed:
         if self._failed is not None:

@@ -69,7 +69,6 @@ class ExchangeDriver:
         outbox: Posting,
         checkpoints: Checkpoints,
         *,
-        state: "SiteState",
         clock: "Callable[[], float]",
     ) -> None:
         self.hand = hand
@@ -80,7 +79,7 @@ class ExchangeDriver:
         self.wrong: str | None = None  # why the agreed model held here is not the agreed one
         self._outbox = outbox
         self._checkpoints = checkpoints
-        self._state = state
+        self._state: SiteState  # `attach` brings it
         self._clock = clock
         self._leading = False
         self._open: int | None = None  # the post whose fate matters to the state
@@ -91,6 +90,10 @@ class ExchangeDriver:
         self._applied_at = 0.0
         self._applied_step = 0
         self._reach = 0  # the round to catch up with before training
+
+    def attach(self, state: "SiteState") -> None:
+        """What is exchanged. Hearing needs none; everything else does."""
+        self._state = state
 
     @property
     def exchange(self) -> "ExchangePlan":

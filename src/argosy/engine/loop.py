@@ -29,9 +29,10 @@ HEAR_S = 15.0
 class Loop:
     """Trains until the run is over, the host is asked to leave, or nobody leads any more."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: "Bench") -> None:
         self.bench = bench
         self.stop: str | None = None  # set by a signal: why to leave
+        self.inside = False  # an epoch: where `stop` is heeded
         self._state = bench.state
         self._driver = bench.driver
         self._meter = Meter(bench.clock)
@@ -47,7 +48,10 @@ class Loop:
         try:
             while True:
                 try:
-                    self.enter(crew.form(self._state.counters.turn, self.bench.orphan_after_s))
+                    self.inside = False
+                    formed = crew.form(self._state.counters.turn, self.bench.orphan_after_s)
+                    self.inside = True
+                    self.enter(formed)
                     while (left := self.turn()) is None:
                         pass
                 except EpochOver as over:
@@ -171,7 +175,7 @@ class Loop:
             self._stripes.upload(keys[group.rank], frame)
         self._report()
         if self.bench.keeper.due():
-            self.bench.keeper.keep(state.snapshot(self.bench.config))
+            self.bench.keeper.keep(state.snapshot(self.bench.facts))
 
     def _evaluate(self, op: ops.Evaluate) -> None:
         assert self._formed is not None
@@ -235,4 +239,4 @@ class Loop:
 
     def _keep_now(self) -> None:
         if self._state.counters.turn:
-            self.bench.keeper.keep_now(self._state.snapshot(self.bench.config))
+            self.bench.keeper.keep_now(self._state.snapshot(self.bench.facts))

@@ -12,7 +12,7 @@ from argosy.engine.snapshot import Snapshot
 from argosy.exchange.holdings import Holdings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
 
@@ -143,13 +143,11 @@ class SiteState:
         finally:
             self.weights.vector.copy_(local)
 
-    def snapshot(self, config: str = "") -> Snapshot:
+    def snapshot(self, facts: "Mapping[str, str]") -> Snapshot:
         """A copy of everything, which nobody changes any more."""
         tensors = {name: tensor.clone() for name, tensor in self._tensors().items()}
         tensors["random"] = torch.get_rng_state()
-        return Snapshot(
-            tensors=tensors, facts={"counters": asdict(self.counters), "config": config}
-        )
+        return Snapshot(tensors=tensors, facts={**facts, "counters": asdict(self.counters)})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take a snapshot over, or refuse it whole."""

@@ -23,7 +23,7 @@ from argosy.run.folder import RunFolder, find
 from argosy.run.lead import end_what_lives, lead
 from argosy.run.resume import read_state
 from argosy.run.resume import resume as take_over
-from argosy.run.setup import Audience, Means, Setup
+from argosy.run.setup import Audience, Means, Setup, connect
 
 STOP_NOW_S = 60.0
 
@@ -119,7 +119,9 @@ def means(audience: Audience) -> Means:
         url = setup.url or setup.server_url
         return ManualProvider(folder.path, fleet, url, say=audience.say)
 
-    return Means(python=sys.executable, env=env, provider=provider, audience=audience)
+    return Means(
+        python=sys.executable, env=env, provider=provider, audience=audience, connect=connect
+    )
 
 
 def audience(*, yes: bool) -> Audience:

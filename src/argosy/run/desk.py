@@ -18,7 +18,6 @@ from argosy.core.errors import (
     UserError,
 )
 from argosy.core.records import CONTROLLER, Body, Entry, HostEvent
-from argosy.logbook.client import RemoteLogbook
 from argosy.logbook.keys import Pen
 from argosy.logbook.outbox import Outbox
 from argosy.run.folder import RunFolder
@@ -55,7 +54,7 @@ class Desk:
         self.fleet: Fleet = parse_fleet(folder.fleet.read_text(encoding="utf-8"), str(folder.fleet))
         self.provider = means.provider(folder, self.fleet, setup, self.tell)
         keys = folder.keys(CONTROLLER, CONTROLLER)
-        self.logbook = RemoteLogbook(setup.server_url, keys, within_s=CLOSE_S)
+        self.logbook = means.connect(setup, keys)
         self._outbox: Outbox | None = None
 
     # The pen -------------------------------------------------------------------------------

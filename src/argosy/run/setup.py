@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Protocol
 
 from argosy.cluster.provider import Provider
@@ -12,9 +13,12 @@ from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.plan import Plan
 from argosy.core.records import Entry, HostEvent
+from argosy.logbook import Logbook
+from argosy.logbook.client import RemoteLogbook
 from argosy.run.folder import RunFolder
 
 FILE = "controller.json"
+ANSWER_S = 10.0  # the server is beside the controller: silence means that it is gone
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +63,7 @@ class Means:
     env: Mapping[str, str]  # the whole environment of the processes it starts
     provider: "MakeProvider"
     audience: Audience
+    connect: "Callable[[Setup, Path], Logbook]"  # with the keys of the controller
 
 
 class MakeProvider(Protocol):
@@ -67,6 +72,11 @@ class MakeProvider(Protocol):
     def __call__(
         self, folder: RunFolder, fleet: Fleet, setup: Setup, tell: Callable[[HostEvent], None]
     ) -> Provider: ...
+
+
+def connect(setup: Setup, keys: Path) -> Logbook:
+    """To the run's own server, which stands on this machine."""
+    return RemoteLogbook(setup.server_url, keys, within_s=ANSWER_S)
 
 
 def save(folder: RunFolder, setup: Setup) -> None:

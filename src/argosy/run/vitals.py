@@ -143,11 +143,14 @@ def not_had(vitals: Vitals, host: str, now_s: float, *, again_in_s: float = 2.0)
 
 def deaf(vitals: Vitals, now_s: float) -> Vitals:
     """The logbook could not be read until now: nobody's silence so far says anything."""
-    lives = {
-        host: life if life.heard_s is None else replace(life, heard_s=now_s)
-        for host, life in vitals.lives.items()
-    }
+    lives = {host: _not_silent(life, now_s) for host, life in vitals.lives.items()}
     return replace(vitals, lives=lives)
+
+
+def _not_silent(life: Life, now_s: float) -> Life:
+    if not life.alive:
+        return life
+    return replace(life, started_s=now_s) if life.heard_s is None else replace(life, heard_s=now_s)
 
 
 def _with_life(vitals: Vitals, host: str, life: Life) -> Vitals:

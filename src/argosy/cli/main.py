@@ -187,12 +187,17 @@ def generate(
     run: RunName,
     prompt: str,
     tokens: Annotated[int, typer.Option(help="How many to write.")] = 200,
+    temperature: Annotated[
+        float, typer.Option(help="0: always the likeliest; more: more daring.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="The same seed, the same text.")] = 0,
     runs: Runs = RUNS,
 ) -> None:
     """Let the model of a run go on with a text."""
     from argosy.cli import runs as shelf
 
-    shelf.generate(run, runs, prompt, tokens=tokens)
+    wishes: dict[str, object] = {"tokens": tokens, "temperature": temperature, "seed": seed}
+    shelf.generate(run, runs, prompt, wishes)
 
 
 @export.command("metrics")

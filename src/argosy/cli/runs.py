@@ -9,14 +9,15 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
-
 from argosy.cli import show
 from argosy.cli.afterwards import counted, read_entries, specs
 from argosy.core.errors import HostError, SpecError, UserError
 from argosy.observe.story import tell
 from argosy.run import lock
+from argosy.run import setup as setups
 from argosy.run.audit import audit as prove
+from argosy.run.desk import error_told
+from argosy.run.finish import blob_of
 from argosy.run.folder import RunFolder, everyone, find
 from argosy.run.resume import read_state
 from argosy.run.state import RunState
@@ -130,13 +131,29 @@ def _print_log(path: Path, lines: list[str], *, many: bool) -> None:
 
 
 def evaluate(name: str, runs: Path, files: list[Path], *, as_json: bool) -> None:
+    """Prints a line for each file; without files, what the sites found on their held-out parts."""
     folder = find(runs, name)
-    texts = [str(path.resolve()) for path in files]
-    _task("evaluate", folder, *texts, *(["--json"] if as_json else []))
+    if files:
+        for line in _task("evaluate", folder, *map(str, files)):
+            told = json.loads(line)
+            if told.get("event") == "evaluated":
+                print(line if as_json else show.evaluated(told))
+        return
+    state = read_state(folder)
+    newest = {source: losses[-1] for source, losses in state.losses.items()}
+    if as_json:
+        print(json.dumps({source: asdict(loss) for source, loss in newest.items()}))
+        return
+    for source, loss in newest.items():
+        print(f"{source}: {loss.bits_per_byte:.3f} bits per byte after round {loss.round}")
 
 
-def generate(name: str, runs: Path, prompt: str, *, tokens: int) -> None:
-    _task("generate", find(runs, name), prompt, "--tokens", str(tokens))
+def generate(name: str, runs: Path, prompt: str, wishes: dict[str, object]) -> None:
+    options = [text for option, value in wishes.items() for text in (f"--{option}", str(value))]
+    for line in _task("generate", find(runs, name), "--prompt", prompt, *options):
+        told = json.loads(line)
+        if told.get("event") == "generated":
+            print(told["text"])
 
 
 def export_metrics(name: str, runs: Path, to: Path) -> None:
@@ -160,9 +177,15 @@ def watch(name: str, runs: Path) -> None:
     look(find(runs, name))
 
 
-def _task(task: str, folder: RunFolder, *arguments: str) -> None:
-    """What needs torch runs in a process of its own, on this terminal."""
-    program = [sys.executable, "-m", "argosy.engine.tasks", task, str(folder.path), *arguments]
-    code = subprocess.run(program, check=False).returncode
-    if code:
-        raise typer.Exit(code)
+def _task(task: str, folder: RunFolder, *arguments: str) -> list[str]:
+    """The JSON lines of a process of its own: what needs torch is not loaded here."""
+    state = read_state(folder)
+    if state.checkpoint is None:
+        raise HostError("this run has no model yet", where=str(folder.path))
+    program = [sys.executable, "-m", "argosy.engine.tasks", task, str(folder.job)]
+    program += [blob_of(folder, state.checkpoint), "--data", setups.load(folder).data, *arguments]
+    done = subprocess.run(program, check=False, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode:
+        raise error_told(lines, HostError(f"{task} failed", hint=done.stderr.strip()[-400:]))
+    return lines

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
@@ -72,6 +72,11 @@ def entry_line(entry: Entry) -> str | None:
             return f"{entry.writer.host} {word}"
         case _:
             return None
+
+
+def evaluated(told: dict[str, Any]) -> str:
+    """One line of the evaluating task."""
+    return f"{told['file']}: {told['bits_per_byte']:.3f} bits per byte"
 
 
 def summary_lines(story: "Story") -> Iterator[str]:

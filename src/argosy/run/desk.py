@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.cluster.processes import last_words
+from argosy.cluster.provider import Exit
 from argosy.cluster.whole import write_whole
 from argosy.core.errors import (
     DamagedError,
@@ -21,7 +22,7 @@ from argosy.core.records import CONTROLLER, Body, Entry, HostEvent
 from argosy.logbook.keys import Pen
 from argosy.logbook.outbox import Outbox
 from argosy.run.folder import RunFolder
-from argosy.run.reconcile import CHECKPOINTER, HELPERS, LOGBOOK
+from argosy.run.reconcile import CHECKPOINTER, LOGBOOK
 from argosy.run.setup import Means, Setup
 from argosy.spec import parse_fleet, parse_job
 
@@ -40,6 +41,7 @@ PREPARE_S = 60.0
 START_S = 60.0
 STOP_S = 15.0
 CLOSE_S = 10.0
+LOOK_EVERY_S = 0.05
 
 
 class Desk:
@@ -96,7 +98,8 @@ class Desk:
     # The machines --------------------------------------------------------------------------
 
     def site_of(self, host: str) -> str:
-        return CONTROLLER if host in HELPERS else self.fleet.site_of(host).name
+        sites = (site.name for site in self.fleet.sites for h in site.hosts if h.name == host)
+        return next(sites, CONTROLLER)
 
     def log(self, host: str) -> Path:
         return self.folder.log(self.site_of(host), host)
@@ -121,6 +124,21 @@ class Desk:
             host, self.program(host), log=self.log(host), env=self.means.env, within_s=within_s
         )
 
+    async def run_beside(self, name: str, program: list[str]) -> Exit:
+        """A program that ends by itself, beside the controller."""
+        await self.provider.start(
+            name, program, log=self.log(name), env=self.means.env, within_s=START_S
+        )
+        return (await self.ends({name}))[name]
+
+    async def ends(self, hosts: set[str]) -> dict[str, Exit]:
+        """How these processes end. Nobody else may ask the provider meanwhile."""
+        ends: dict[str, Exit] = {}
+        while hosts - ends.keys():
+            ends |= {end.host: end for end in self.provider.exits()}
+            await asyncio.sleep(LOOK_EVERY_S)
+        return ends
+
     def write_worker(self, host: str) -> Path:
         """The file from which a worker learns who it is; everything else is in the logbook."""
         site = self.site_of(host)
@@ -133,7 +151,7 @@ class Desk:
             "data": self.setup.data,
             "server_name": "logbook",
         }
-        if host in HELPERS:
+        if site == CONTROLLER:
             facts |= {"url": self.setup.server_url, "scratch": str(home / "scratch")}
             facts |= {"address": "127.0.0.1", "threads": 1, "store_port": 0}
         else:
@@ -164,13 +182,9 @@ class Desk:
         """What a process that failed said last, as an error of its own kind; else `otherwise`."""
         log = log or self.log(host)
         said = last_words(log, lines=40)
-        for line in reversed(said.splitlines()):
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(told, dict) and told.get("event") == "error":
-                return _as_error(told, otherwise)
+        told = error_told(said.splitlines(), otherwise)
+        if told is not otherwise:
+            return told
         hint = f"{otherwise.hint or ''} Its log: {log}".strip()
         tail = "\n  ".join(said.splitlines()[-3:])
         what = f"{otherwise.what}\n  {tail}" if tail else otherwise.what
@@ -178,12 +192,16 @@ class Desk:
 
     # The end -------------------------------------------------------------------------------
 
+    async def stop_hosts(self) -> None:
+        """All that train. They post what they have, so the logbook must outlive them."""
+        alive = await self.provider.alive()
+        hosts = [host for host in alive if self.site_of(host) != CONTROLLER]
+        await asyncio.gather(*(self.provider.stop(host, within_s=STOP_S) for host in hosts))
+
     async def close(self) -> None:
         """Put the pen down and end every process: those that others need go last."""
         try:
-            alive = await self.provider.alive()
-            hosts = [host for host in alive if host not in HELPERS]
-            await asyncio.gather(*(self.provider.stop(h, within_s=STOP_S) for h in hosts))
+            await self.stop_hosts()
             await self.provider.stop(CHECKPOINTER, within_s=STOP_S)
             if self._outbox is not None:
                 await asyncio.to_thread(self._outbox.close, CLOSE_S)
@@ -193,6 +211,18 @@ class Desk:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def error_told(lines: list[str], otherwise: UserError) -> UserError:
+    """The last error that a process told as a JSON line; else `otherwise`."""
+    for line in reversed(lines):
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict) and told.get("event") == "error":
+            return _as_error(told, otherwise)
+    return otherwise
 
 
 def _as_error(told: dict[str, object], otherwise: UserError) -> UserError:

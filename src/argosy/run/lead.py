@@ -8,16 +8,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from argosy.core.errors import HostError
-from argosy.core.records import CONTROLLER, Ended, Writer
+from argosy.core.records import CONTROLLER, Writer
 from argosy.exchange.controller import ControllerSide
 from argosy.logbook.keys import Pen, next_incarnation
 from argosy.run import lock
 from argosy.run import setup as setups
 from argosy.run import vitals as lives
 from argosy.run.desk import PREPARE_S, Desk
+from argosy.run.finish import finish
 from argosy.run.folder import RunFolder
 from argosy.run.planning import agree_on_plan
-from argosy.run.react import Finish, Terms
+from argosy.run.react import Terms
 from argosy.run.setup import Means, Setup
 from argosy.run.state import RunState, fold, state_of
 from argosy.run.supervise import Lead, supervise
@@ -35,8 +36,9 @@ async def lead(folder: RunFolder, setup: Setup, means: Means, *, stop: bool = Fa
             taken = await _take_the_lead(desk, stop=stop)
             if taken.state.ended is None:
                 with _asked_to_stop(taken):
-                    finish = await supervise(desk, taken)
-                await _end(desk, taken, finish)
+                    end = await supervise(desk, taken)
+                await finish(desk, taken.state, end)
+                await _hear(desk, taken)
             return taken.state
         finally:
             await desk.close()
@@ -89,20 +91,6 @@ async def _hear(desk: Desk, taken: Lead) -> None:
         taken.side.hear(entry, time.monotonic())
         desk.provider.heard(entry)
     desk.audience.heard(tuple(entries))
-
-
-async def _end(desk: Desk, taken: Lead, finish: Finish) -> None:
-    """Close the logbook under a signed head."""
-    state = taken.state
-    ended = Ended(
-        outcome=finish.outcome,
-        rounds=state.round,
-        tokens=state.tokens,
-        head_seq=state.seq,
-        head_chain=state.chain,
-    )
-    await desk.write(ended)
-    await _hear(desk, taken)
 
 
 def _terms(desk: Desk, *, stop: bool, state: RunState | None = None) -> Terms:

@@ -15,12 +15,11 @@ from argosy.core.plan import HostFacts, Plan
 from argosy.core.records import Checkpointed, Crew, Planned, Roster
 from argosy.planner import plan as choose
 from argosy.policy import placement
-from argosy.run.desk import Desk
+from argosy.run.desk import LOOK_EVERY_S, Desk
 from argosy.run.reconcile import CHECKPOINTER
 from argosy.run.state import RunState
 
 CALIBRATE_S = 300.0
-LOOK_EVERY_S = 0.05
 UNWEIGHED_GB = 1e6
 
 
@@ -88,7 +87,7 @@ async def measure(desk: Desk, *, within_s: float = CALIBRATE_S) -> Measured:
     hosts = [host.name for host in trains]
     async with asyncio.timeout(within_s):
         await asyncio.gather(*(_start(desk, host) for host in hosts))
-        ends = await _ends(desk, set(hosts))
+        ends = await desk.ends(set(hosts))
     told = {host: _told(desk, ends[host]) for host in hosts}
     return Measured(
         facts=tuple(HostFacts(**told[host]["facts"]) for host in hosts),
@@ -110,14 +109,6 @@ async def _start(desk: Desk, host: str) -> None:
         env=desk.means.env,
         within_s=CALIBRATE_S,
     )
-
-
-async def _ends(desk: Desk, hosts: set[str]) -> dict[str, Exit]:
-    ends: dict[str, Exit] = {}
-    while hosts - ends.keys():
-        ends |= {end.host: end for end in desk.provider.exits()}
-        await asyncio.sleep(LOOK_EVERY_S)
-    return ends
 
 
 def _told(desk: Desk, end: Exit) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Loop:
         if self._leads:
             if not self._driver.lead():
                 self._leader.back = "the log holds a newer post of this site than its state"
-            if before is None or before.hosts != formed.hosts:
+            if formed.group.size > 1 or (before is not None and before.hosts != formed.hosts):
                 self._tell("regroup", f"{', '.join(formed.hosts)} train together")
         else:
             self._driver.follow()

@@ -63,10 +63,10 @@ class Agreement:
 
     # -- hearing ---------------------------------------------------------------------------------
 
-    def hear(self, entry: Entry) -> None:
-        """Fold the next entry. One that was heard before is ignored; a gap is refused."""
+    def hear(self, entry: Entry) -> bool:
+        """Fold the next entry; False when it was heard before. A gap is refused."""
         if entry.seq <= self.seq:
-            return
+            return False
         if entry.seq != self.seq + 1:
             raise DamagedError(
                 f"record {entry.seq} came after record {self.seq}",
@@ -79,6 +79,7 @@ class Agreement:
             reason = fold(self, entry, entry.body)
         if reason is not None:
             self.void.append((entry.seq, reason))
+        return True
 
     # -- asking ----------------------------------------------------------------------------------
 

@@ -118,12 +118,18 @@ def values_in(payload: bytes) -> int:
     return sum(frame.count for frame in _frames(payload))
 
 
+def split(payload: bytes) -> list[bytes]:
+    """The frames of a payload, each a blob of its own."""
+    return [bytes(frame.whole) for frame in _frames(payload)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Frame:
     codec: int
     block: int
     count: int
     body: memoryview
+    whole: memoryview  # its header too
 
 
 def _frame(codec: int, block: int, count: int, body: bytes) -> bytes:
@@ -142,14 +148,14 @@ def _frames(payload: bytes) -> Iterator[_Frame]:
             raise _damaged(f"begins with {bytes(magic)!r}, not with {_MAGIC!r}")
         if version != _VERSION:
             raise _damaged(f"version {version}; this Argosy reads version {_VERSION}")
-        body = rest[_HEADER.size : _HEADER.size + length]
+        whole, rest = rest[: _HEADER.size + length], rest[_HEADER.size + length :]
+        body = whole[_HEADER.size :]
         if len(body) < length:
             raise _damaged(f"cut short: {len(body)} bytes where {length} follow")
         head = _HEADER.pack(magic, version, codec, zero, block, 0, count, length)
         if check != zlib.crc32(body, zlib.crc32(head)):
             raise _damaged("its checksum is not that of its bytes")
-        yield _Frame(codec, block, count, body)
-        rest = rest[_HEADER.size + length :]
+        yield _Frame(codec, block, count, body, whole)
         if not rest:
             return
 

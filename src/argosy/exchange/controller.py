@@ -67,16 +67,19 @@ class ControllerSide:
 
     def hear(self, entry: Entry, now_s: float) -> None:
         agreement = self.agreement
-        agreement.hear(entry)
+        if not agreement.hear(entry):
+            return
         match entry.body:
             case Planned() if agreement.plan is entry.body.plan:
                 self._patience.planned(entry.body.plan)
             case Drain():
                 self._quiet_s = now_s
-            case Contribution(fragment=self._fragment, n=n):
-                post = agreement.post(entry.writer.site, n, self._fragment)
-                if post is not None and post.seq == entry.seq:
-                    self._posted(post, now_s)
+            case Contribution(fragment=self._fragment) as body:
+                newest = agreement.newest(entry.writer.site, self._fragment)
+                if newest is not None and newest.seq == entry.seq:
+                    self._posted(body.base, now_s)
+                elif body.base < agreement.round(self._fragment):  # void, and late at any rate
+                    self._patience.posted(body.base, now_s, live=self.leading)
             case Commit(fragment=self._fragment) as commit:
                 if entry.writer == self._writer:
                     self._in_flight = False
@@ -180,10 +183,10 @@ class ControllerSide:
 
     # -- what the clock tells ----------------------------------------------------------------------
 
-    def _posted(self, post: Post, now_s: float) -> None:
+    def _posted(self, base: int, now_s: float) -> None:
         if self._opened_s is None:
             self._opened_s = now_s
-        self._patience.posted(post.body.base, now_s, live=self.leading)
+        self._patience.posted(base, now_s, live=self.leading)
 
     def _committed(self, commit: Commit, now_s: float) -> None:
         self._quiet_s = now_s

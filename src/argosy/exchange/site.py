@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from argosy.core.records import Commit, Contribution, Entry
 from argosy.exchange.agreement import Agreement
 from argosy.exchange.fragment import Post
+from argosy.exchange.payload import mark_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,17 +52,23 @@ class SiteSide:
 
     # -- coming back -------------------------------------------------------------------------------
 
-    def resume(self, *, base: int, newest: int, open: int | None) -> bool:
-        """May a snapshot go on? It stands on round `base`, had posted up to `newest`, and keeps
-        the post `open`. False: the log knows better (rule 8), so `begin`.
+    def resume(self, *, base: int, newest: int, open: int | None, mark: str = "") -> bool:
+        """May a snapshot go on? It stands on round `base`; its newest post was `newest`, and
+        `mark` is payload.mark() of that one ("" when it has posted nothing since it began); it
+        keeps the post `open`. False: the log knows better (rule 8), so `begin`.
 
-        A post that never reached the log is withdrawn: its difference is still in the local model.
+        The mark is needed because n is used again: a post that never reached the log is withdrawn
+        (its difference is still in the local model), and the next one, maybe of another life that
+        left no snapshot, has the same n and other contents.
         """
-        landed = self.agreement.newest_n(self.site, self.fragment)
-        if landed > newest or base > self.agreement.round(self.fragment):
+        landed = self.agreement.newest(self.site, self.fragment)
+        landed_n = landed.body.n if landed else 0
+        if landed_n > newest or base > self.agreement.round(self.fragment):
+            return False
+        if landed is not None and landed_n == newest and mark not in ("", mark_of(landed.body)):
             return False
         self.begin(base)
-        self._open = open if open is not None and open <= landed else None
+        self._open = open if open is not None and open <= landed_n else None
         return True
 
     def begin(self, base: int) -> None:
@@ -76,9 +83,8 @@ class SiteSide:
     # -- hearing and applying ----------------------------------------------------------------------
 
     def hear(self, entry: Entry) -> None:
-        self.agreement.hear(entry)
-        body = entry.body
-        if not isinstance(body, Contribution) or body.fragment != self.fragment:
+        new, body = self.agreement.hear(entry), entry.body
+        if not new or not isinstance(body, Contribution) or body.fragment != self.fragment:
             return
         if not self.agreement.speaks_for(self.site, entry.writer):
             return
@@ -112,6 +118,12 @@ class SiteSide:
             self._open = None
 
     # -- posting -----------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> int | None:
+        """The post whose p and e' Holdings is to keep. None while Holdings keeps one: that post
+        turned out void or never reached the log, so `holdings.expire()`."""
+        return self._open
 
     @property
     def next_n(self) -> int:

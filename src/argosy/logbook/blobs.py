@@ -82,6 +82,10 @@ class BlobFolder:
             blob = self.path(digest).read_bytes()
         except FileNotFoundError:
             raise absent(digest) from None
+        except OSError as wrong:
+            raise DiskError(
+                f"cannot read blob {digest}: {wrong.strerror}", where=str(self.folder)
+            ) from wrong
         found = digest_of(blob)
         if found != digest:
             raise DamagedError(f"blob {digest}: its bytes have the digest {found}")

@@ -18,7 +18,15 @@ from argosy.logbook.admission import Admission
 from argosy.logbook.blobs import BLOB_LIMIT, BlobFolder, sync_folder
 from argosy.logbook.chain import GENESIS, chain
 from argosy.logbook.envelope import Envelope, entry_of, named_blobs, open_envelope
-from argosy.logbook.rows import APPLICATION_ID, SCHEMA, SCHEMA_VERSION, Row, select_rows
+from argosy.logbook.rows import (
+    APPLICATION_ID,
+    SCHEMA,
+    SCHEMA_VERSION,
+    Row,
+    connect,
+    iterate_rows,
+    select_rows,
+)
 
 BATCH_BYTES = 4 * 1024 * 1024  # of records in one answer; a reader asks on
 
@@ -44,18 +52,17 @@ class EmbeddedLogbook:
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._news = threading.Condition()
-        self._chain = GENESIS
+        self._head = (0, GENESIS)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(folder / "lock")
         except OSError as wrong:
             raise DiskError(f"cannot open: {wrong.strerror}", where=str(folder)) from None
         self.blobs = BlobFolder(folder / "blobs", limit=self._limits.blob_bytes)
-        try:
-            self._open()
-        except BaseException:
-            os.close(self._lock)
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, self._lock)
+            self._open(undo)
+            self._close = undo.pop_all().close
 
     def append(self, signed: bytes, check: Check | None = None) -> int:
         """As the protocol says; `check` may raise a further refusal before anything is stored."""
@@ -70,7 +77,7 @@ class EmbeddedLogbook:
         if not rows and wait_s > 0:
             deadline = time.monotonic() + wait_s
             with self._news:
-                while self.admission.seq < from_seq:
+                while self._head[0] < from_seq:
                     left = deadline - time.monotonic()
                     if left <= 0:
                         break
@@ -105,13 +112,11 @@ class EmbeddedLogbook:
     @property
     def head(self) -> tuple[int, str]:
         """The newest seq and its chain."""
-        return self.admission.seq, self._chain
+        return self._head
 
     def close(self) -> None:
         with self._writing, self._reading:
-            self._reader.close()
-            self._writer.close()
-            os.close(self._lock)
+            self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -132,18 +137,18 @@ class EmbeddedLogbook:
         self._check_blobs(body)
         if check is not None:
             check(envelope, body)
-        seq = self.admission.seq + 1
-        value = chain(self._chain, signed)
+        seq, value = self._head[0] + 1, chain(self._head[1], signed)
         try:
             # One statement is one transaction: it is synced before execute returns.
             self._writer.execute(
                 "INSERT INTO records VALUES (?, ?, ?, ?)", (seq, envelope.key, value, signed)
             )
         except sqlite3.Error as wrong:
-            self._recover(wrong)
+            # Rolled back, whatever reached the disk: the log goes on where it was. Opening the
+            # file anew here could take frames for durable whose sync has failed.
             raise _disk_error(wrong, self.folder) from wrong
         self.admission.admit(envelope, body)
-        self._chain = value
+        self._head = (seq, value)
         return seq
 
     def _known(self, signed: bytes) -> int | None:
@@ -169,13 +174,13 @@ class EmbeddedLogbook:
             if found != size:
                 raise DamagedError(f"blob {digest}: named with {size} bytes, it has {found}")
 
-    def _open(self) -> None:
+    def _open(self, undo: contextlib.ExitStack) -> None:
         """Connect, and fold what is there: after a crash that is what was acknowledged."""
-        path = self.folder / "log.db"
+        path = self.folder.resolve() / "log.db"
         try:
-            self._writer = _connect(path)
+            self._writer = undo.enter_context(contextlib.closing(connect(path.as_uri())))
             self._prepare()
-            self._reader = _connect(path)
+            self._reader = undo.enter_context(contextlib.closing(connect(path.as_uri())))
             self._fold()
         except sqlite3.Error as wrong:
             raise _disk_error(wrong, self.folder) from wrong
@@ -209,40 +214,18 @@ class EmbeddedLogbook:
         """
         admission = Admission(self._expected_authority)
         value = GENESIS
-        for seq, stored, raw in self._writer.execute(
-            "SELECT seq, chain, raw FROM records ORDER BY seq"
-        ):
-            value = chain(value, raw)
-            if seq != admission.seq + 1 or stored != value:
+        for row in iterate_rows(self._writer):
+            value = chain(value, row.raw)
+            if row.seq != admission.seq + 1 or row.chain != value:
                 raise DamagedError(
                     f"record {admission.seq + 1}: the chain is broken here",
                     where=str(self.folder),
                     hint="argosy audit names what is wrong",
                 )
-            envelope = open_envelope(raw)
+            envelope = open_envelope(row.raw)
             admission.admit(envelope, envelope.decode())
         self.admission = admission
-        self._chain = value
-
-    def _recover(self, wrong: sqlite3.Error) -> None:
-        """After a failed write, believe the disk only.
-
-        A full database has rolled back; after any other failure (an fsync above all) nobody knows
-        what reached the disk, so the file is opened and folded again.
-        """
-        if getattr(wrong, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            return
-        with self._reading:
-            self._reader.close()
-            self._writer.close()
-            self._open()
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA trusted_schema = OFF")
-    db.execute("PRAGMA cell_size_check = ON")
-    return db
+        self._head = (admission.seq, value)
 
 
 def _lock(path: Path) -> int:

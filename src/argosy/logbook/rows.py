@@ -74,7 +74,7 @@ class OpenLog:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.blobs = folder / "blobs"
-        self._db = _connect(folder / "log.db")
+        self._db = _open(folder / "log.db")
 
     def rows(self, from_seq: int = 1) -> Iterator[Row]:
         return iterate_rows(self._db, from_seq)
@@ -99,11 +99,11 @@ def open_log(folder: Path) -> OpenLog:
     return OpenLog(folder)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise DamagedError("no logbook here", where=str(path.parent))
     uri = path.resolve().as_uri()
-    db = _open(f"{uri}?mode=ro")
+    db = connect(f"{uri}?mode=ro")
     try:
         db.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError:
@@ -117,13 +117,16 @@ def _connect(path: Path) -> sqlite3.Connection:
                 where=str(path.parent),
                 hint="copy the logbook's folder and read the copy",
             ) from None
-        db = _open(f"{uri}?immutable=1")
+        db = connect(f"{uri}?immutable=1")
     except sqlite3.DatabaseError:
         pass  # damaged: integrity() says how
     return db
 
 
-def _open(uri: str) -> sqlite3.Connection:
-    db = sqlite3.connect(uri, uri=True, timeout=10.0, check_same_thread=False)
-    db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # a damaged text is still read
+def connect(uri: str) -> sqlite3.Connection:
+    """Any thread may use it, one at a time. Nothing in the file is trusted, but it is read."""
+    db = sqlite3.connect(uri, uri=True, timeout=10.0, isolation_level=None, check_same_thread=False)
+    db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA cell_size_check = ON")
     return db

@@ -92,7 +92,7 @@ class Run:
 
     def _over(self) -> bool:
         ended = any(c.side.agreement.ended for c in self.controllers)
-        return ended and all(p.finished for p in self.processes if p.alive)
+        return ended and all(p.side.finished for p in self.processes if p.at_work)
 
     # -- what must be true -------------------------------------------------------------------------
 
@@ -103,10 +103,10 @@ class Run:
         self._check_model(agreement)
 
     def _check_end(self, agreement: Agreement) -> None:
-        """Faults have stopped, so it has ended; whoever lives has reached the last round."""
+        """Faults have stopped, so it has ended; whoever is at work has reached the last round."""
         assert agreement.ended is not None, "no end in sight"
         for process in self.processes:
-            if process.alive:
+            if process.at_work:
                 assert process.side.base == agreement.round(), process.writer
 
     def _check_counting(self, agreement: Agreement) -> None:

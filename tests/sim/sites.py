@@ -91,8 +91,9 @@ class SiteProcess(Process):
         self.greedy = True
 
     @property
-    def finished(self) -> bool:
-        return self.carried is not None and self.side.finished
+    def at_work(self) -> bool:
+        """Alive, and it has taken up work. (One that no crew ever names waits on.)"""
+        return self.alive and self.carried is not None
 
     def heard(self, entries: list[Entry]) -> None:
         for entry in entries:

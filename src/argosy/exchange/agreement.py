@@ -117,14 +117,15 @@ class Agreement:
         post = self.post(site, n, fragment)
         return post.named if post else None
 
+    def replaced(self, writer: Writer) -> bool:
+        """A newer life of this host has written: nothing that this one writes counts any more."""
+        return self._lives.get((writer.site, writer.host), 0) > writer.incarnation
+
     def speaks_for(self, site: str, writer: Writer) -> bool:
         """The writer leads the site's crew, in its newest life: only it posts for the site."""
         crew = self.crews.get(site)
-        return (
-            writer.site == site
-            and (crew is None or crew.hosts[0] == writer.host)
-            and self._lives.get((site, writer.host)) == writer.incarnation
-        )
+        leads = crew is None or crew.hosts[0] == writer.host
+        return writer.site == site and leads and not self.replaced(writer)
 
     def drained(self, site: str, fragment: int = 0) -> bool:
         """The site has posted knowing of the drain: nothing more comes from it.
@@ -152,10 +153,9 @@ class Agreement:
     # -- folding: each returns why the record is void, or None -------------------------------------
 
     def _fenced(self, writer: Writer) -> str | None:
-        newest = self._lives.get((writer.site, writer.host), writer.incarnation)
-        self._lives[writer.site, writer.host] = max(newest, writer.incarnation)
-        if writer.incarnation < newest:
-            return f"from life {writer.incarnation} of {writer.host}, which is in life {newest}"
+        if self.replaced(writer):
+            return f"by life {writer.incarnation} of {writer.host}, which was replaced"
+        self._lives[writer.site, writer.host] = writer.incarnation
         return None
 
     def _lead(self, entry: Entry, lead: Lead) -> str | None:
@@ -183,12 +183,16 @@ class Agreement:
         if entry.writer.site != CONTROLLER:  # the controller's helpers train nothing
             self._books[entry.writer.site].host_started(entry.writer.host, started.resumed_tokens)
 
-    def _host_event(self, _: Entry, event: HostEvent) -> None:
-        if event.what == ROLLBACK:
+    def _host_event(self, entry: Entry, event: HostEvent) -> None:
+        if event.what == ROLLBACK and self.speaks_for(event.site, entry.writer):
             self._books[event.site].rolled_back()
 
     def _progress(self, entry: Entry, progress: Progress) -> None:
-        self._books[entry.writer.site].reported(entry.writer.host, progress.trained)
+        self._reported(entry.writer, progress.trained)
+
+    def _reported(self, writer: Writer, trained: int) -> None:
+        if self.speaks_for(writer.site, writer):  # what a replaced host trains on is nobody's
+            self._books[writer.site].reported(writer.host, trained)
 
     def _drain(self, entry: Entry, drain: Drain) -> str | None:
         if reason := self._not_led(entry, drain.term):
@@ -209,7 +213,7 @@ class Agreement:
         site, host = entry.writer.site, entry.writer.host
         reason = next(self._flaws_of_post(entry, body), None)
         if reason is not None:
-            self._books[site].reported(host, body.trained)
+            self._reported(entry.writer, body.trained)
             return reason
         assert self.plan is not None
         until = body.base + self.plan.exchange.staleness

@@ -45,8 +45,9 @@ class ControllerSide:
 
     @property
     def leading(self) -> bool:
-        """This life's lead counts, and nobody has led since."""
-        return self.agreement.leader == self._writer
+        """This life's lead counts, and neither another controller nor another life has come."""
+        agreement = self.agreement
+        return agreement.leader == self._writer and not agreement.replaced(self._writer)
 
     @property
     def patience_s(self) -> float:

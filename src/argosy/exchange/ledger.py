@@ -74,7 +74,8 @@ class SiteBooks:
 
     def reported(self, host: str, counter: int) -> None:
         self._carriers = {host, *self._crew}
-        self._resumed.clear()
+        for carrier in self._carriers:
+            self._resumed.pop(carrier, None)
         if counter > self._counter:
             self.trained += counter - self._counter
             self._counter = counter

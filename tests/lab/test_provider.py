@@ -17,7 +17,7 @@ from fakes.lab import ask, dial, echo, fleet
 from fakes.lab_history import History
 
 from argosy.cluster.processes import Processes
-from argosy.cluster.provider import Process
+from argosy.cluster.provider import Exit, Process
 from argosy.core.errors import HostError, SpecError
 from argosy.lab.provider import LabProvider
 from argosy.lab.relay import read_counters
@@ -81,6 +81,18 @@ async def until(so: Callable[[], bool], within_s: float = 10.0) -> None:
         await asyncio.sleep(0.01)
 
 
+async def exits(provider: LabProvider) -> tuple[Exit, ...]:
+    ends: tuple[Exit, ...] = ()
+
+    def some() -> bool:
+        nonlocal ends
+        ends = provider.exits()
+        return bool(ends)
+
+    await until(some)
+    return ends
+
+
 def size(process: Process) -> int:
     return process.log.stat().st_size
 
@@ -94,8 +106,9 @@ def test_a_killed_host_cannot_be_started_until_it_returns(folder: Path) -> None:
 
         lab.round(1)
         assert await lab.told(1) == ["virginia-1 killed (fault script: kill virginia-1 at round 1)"]
+        ends = await exits(lab.provider)
+        assert [(end.host, end.code) for end in ends] == [("virginia-1", -9)]
         assert set(await lab.provider.alive()) == {"virginia-2"}
-        assert [(end.host, end.code) for end in lab.provider.exits()] == [("virginia-1", -9)]
         with pytest.raises(HostError, match="switched off"):
             await lab.start("virginia-1")
 

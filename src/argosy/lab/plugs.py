@@ -152,11 +152,14 @@ class Plugs:
         moot = (deed.target, UNDOES.get(deed.do, frozenset()))
         todo = tuple(d for d in self.standing.todo if d.target != moot[0] or d.do not in moot[1])
         self._keep(in_force=in_force, todo=todo)
-        self._say(deed)
+        if deed.do is Do.LOSE:
+            self._say(deed)  # there is no afterwards
         if deed.do in _ORDERS:
             await self._desk.order(**link_order(deed))
         else:
             self._do_to_process(deed)
+        if deed.do is not Do.LOSE:
+            self._say(deed)
 
     def _do_to_process(self, deed: Deed) -> None:
         match deed.do:

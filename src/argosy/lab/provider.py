@@ -48,6 +48,8 @@ class LabProvider:
         self._plugs = Plugs(run_folder / "lab" / "plugs.json", fleet, self, tell=tell)
         self._watching: asyncio.Task[None] | None = None  # the plugs
         self._mending: asyncio.Task[None] | None = None  # the relay
+        self._relay_lock = asyncio.Lock()
+        self._answered: Process | None = None  # the relay, in the life that has answered
         self._config: RelayConfig | None = None
         self._hosts = {host.name: host for site in fleet.sites for host in site.hosts}
 
@@ -160,7 +162,12 @@ class LabProvider:
             limit_files(process.pid, process.log, full=full)
 
     async def order(self, **order: Any) -> None:
-        assert self._config is not None, "prepare first"
+        """To the relay, also when it has to be started again first."""
+        await self._relay_runs(_MEND_S)
+        await self._command(order)
+
+    async def _command(self, order: dict[str, Any]) -> None:
+        assert self._config is not None, "it has answered, so its ports are known"
         await command(self._config.control_port, self._config.token, order, within_s=5.0)
 
     def lose_controller(self) -> None:
@@ -193,22 +200,25 @@ class LabProvider:
         )
 
     async def _relay_runs(self, within_s: float) -> None:
-        if _RELAY in self._processes.alive() and self._config is not None:
-            return
-        argv = [sys.executable, "-m", "argosy.lab.relay", str(self._file)]
-        self._processes.start(_RELAY, argv, log=self._log, env=self._env)
-        try:
-            async with asyncio.timeout(within_s):
-                while not await self._answers():
-                    await asyncio.sleep(_LOOK_EVERY_S)
-        except TimeoutError as late:
-            raise HostError(
-                f"the lab's relay is not ready within {within_s:.0f} s",
-                where=str(self._log),
-                hint=last_words(self._log) or "the machine may be too busy",
-            ) from late
-        for order in self._plugs.link_orders():
-            await self.order(**order)
+        """Started and answering, with all that the plugs have done to its links."""
+        async with self._relay_lock:
+            argv = [sys.executable, "-m", "argosy.lab.relay", str(self._file)]
+            process = self._processes.start(_RELAY, argv, log=self._log, env=self._env)
+            if process == self._answered:
+                return
+            try:
+                async with asyncio.timeout(within_s):
+                    while not await self._answers():
+                        await asyncio.sleep(_LOOK_EVERY_S)
+            except TimeoutError as late:
+                raise HostError(
+                    f"the lab's relay is not ready within {within_s:.0f} s",
+                    where=str(self._log),
+                    hint=last_words(self._log) or "the machine may be too busy",
+                ) from late
+            for order in self._plugs.link_orders():
+                await self._command(order)
+            self._answered = process
 
     async def _answers(self) -> bool:
         if _RELAY not in self._processes.alive():

@@ -153,6 +153,7 @@ def _move(part: Path, out: Path) -> list[str]:
     for name in names:
         with (part / name).open("rb") as written:
             os.fsync(written.fileno())
+        (part / name).chmod(0o644)  # safetensors are written for their owner's eyes only
         (part / name).replace(out / name)
     part.rmdir()
     return names

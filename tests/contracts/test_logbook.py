@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fakes.logbook import Signing, event
+from fakes.logbook import Signing, contribution, event
 from fakes.server import RunningServer
 
 from argosy.core.errors import DamagedError, FencedError
-from argosy.core.records import CONTROLLER, Contribution, Lead, RunBegun, Shard
+from argosy.core.records import CONTROLLER, Lead, RunBegun
 from argosy.logbook import Logbook
 from argosy.logbook.admission import RECORD_LIMIT
 from argosy.logbook.blobs import digest_of
@@ -60,14 +60,6 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         for raw in signing.opening(signing.pen()):
             book.append(raw)
         yield opened
-
-
-def contribution(blob: str, size: int, *, n: int = 1) -> Contribution:
-    shard = Shard(parameter="*", start=0, stop=4, blob=blob, bytes=size)
-    return Contribution(
-        fragment=0, n=n, base=0, tokens=10, steps=1, trained=10, codec="fp32", form="update",
-        rule="stays", cursor="{}", incarnation=1, shards=(shard,),
-    )  # fmt: skip
 
 
 def all_of(book: Logbook) -> list[bytes]:

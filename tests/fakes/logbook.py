@@ -9,11 +9,13 @@ from argosy.core.errors import DamagedError, DiskError, FencedError, HostError
 from argosy.core.records import (
     CONTROLLER,
     Body,
+    Contribution,
     Entry,
     HostEvent,
     Roster,
     RunBegun,
     Seat,
+    Shard,
     Unknown,
     Writer,
 )
@@ -181,3 +183,12 @@ class Signing:
 def event(detail: str = "", *, site: str = "frankfurt") -> HostEvent:
     """A body that any seat may write."""
     return HostEvent(what="fault", site=site, host="", detail=detail)
+
+
+def contribution(blob: str, size: int, *, form: str = "update", n: int = 1) -> Contribution:
+    """A contribution with one blob."""
+    shard = Shard(parameter="*", start=0, stop=4, blob=blob, bytes=size)
+    return Contribution(
+        fragment=0, n=n, base=0, tokens=10, steps=1, trained=10 * n, codec="fp32", form=form,
+        rule="by test", cursor="{}", incarnation=1, shards=(shard,),
+    )  # fmt: skip

@@ -33,6 +33,7 @@ class Deadlines:
     body_s: float = 30.0  # until a record is whole; between two pieces of a blob
     send_s: float = 60.0  # until the peer takes the next piece
     idle_s: float = 75.0  # between requests; longer than clients keep connections
+    hang_up_s: float = 5.0  # for the last bytes and TLS's goodbye
 
 
 class Crowd:

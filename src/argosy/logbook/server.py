@@ -59,7 +59,7 @@ async def serve(
                 sock=listening,
                 ssl=tls,
                 ssl_handshake_timeout=serving.deadlines.handshake_s,
-                ssl_shutdown_timeout=GRACE_S,
+                ssl_shutdown_timeout=serving.deadlines.hang_up_s,
                 backlog=256,
             )
             ready(listening.getsockname()[1])

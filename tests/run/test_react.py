@@ -305,6 +305,8 @@ def test_a_site_that_deviates_is_told_once() -> None:
 
 def test_a_host_given_up_is_told() -> None:
     control = Control().up()
+    control.tape.add("frankfurt", "frankfurt-1", contribution(1))
+    control.hear()
     for second in range(5):
         control.now_s = float(second)
         control.vitals = lives.started(control.vitals, "frankfurt-1", 1, control.now_s)
@@ -315,16 +317,54 @@ def test_a_host_given_up_is_told() -> None:
     assert ("given up", "frankfurt-1", "frankfurt-1 failed 5 times and is left out") in told
 
 
-def test_a_run_whose_hosts_are_all_given_up_fails() -> None:
-    control = Control().up()
-    for host in EVERYBODY:
+def give_up(control: Control, *hosts: str) -> None:
+    for host in hosts:
         for _ in range(5):
             control.exit(host, 1)
+
+
+def test_a_run_fails_when_a_site_never_got_to_work() -> None:
+    control = Control().up()
+    give_up(control, "frankfurt-1")
 
     (failure,) = control.react()
 
     assert isinstance(failure, Fail)
     assert failure.error is HostError
+    assert failure.host == "frankfurt-1"
+
+
+def test_a_run_goes_on_without_a_site_that_had_worked() -> None:
+    control = Control().up()
+    control.tape.add("frankfurt", "frankfurt-1", contribution(1))
+    control.hear()
+    give_up(control, "frankfurt-1")
+
+    assert not [action for action in control.react() if isinstance(action, Fail)]
+
+
+def test_a_site_goes_on_while_one_of_its_hosts_is_left() -> None:
+    control = Control().up()
+    give_up(control, "virginia-1")
+
+    assert not [action for action in control.react() if isinstance(action, Fail)]
+
+
+def test_a_run_whose_sites_are_all_lost_fails_though_they_had_worked() -> None:
+    control = Control().up()
+    control.tape.add("frankfurt", "frankfurt-1", contribution(1))
+    control.tape.add("virginia", "virginia-1", contribution(1))
+    control.hear()
+    give_up(control, *EVERYBODY)
+
+    assert [type(action) for action in control.react()] == [Fail]
+
+
+def test_after_the_last_round_nobody_has_to_be_left() -> None:
+    control = finished()
+    give_up(control, *EVERYBODY)
+
+    assert control.react() == ()
 
 
 @pytest.mark.parametrize(("code", "error"), [(2, SpecError), (3, PolicyError)])

@@ -9,7 +9,7 @@ from argosy.core.records import Commit, Crew, Drain, HostEvent
 from argosy.exchange.controller import ControllerSide
 from argosy.run.reconcile import crews
 from argosy.run.state import HostState, RunState, SiteState
-from argosy.run.vitals import Life, Vitals
+from argosy.run.vitals import Exit, Life, Vitals
 
 CLOCK_OFF_MS = 60_000  # certificates bear a day, the order is by sequence: it is only worth a word
 HOPELESS: dict[int | None, type[UserError]] = {
@@ -114,11 +114,24 @@ def _failure(seen: Seen, side: ControllerSide) -> Fail | None:
                 return Fail(error=error, what=what, host=host.name)
             if other := _other_torch(seen.state, host):
                 return Fail(error=HostError, what=other, host=None)
-    trains = crews(seen.state)
-    if trains and not seen.state.last and all(seen.life(host).given_up for host in trains):
-        what = f"every host failed again and again: {', '.join(sorted(trains))}"
-        return Fail(error=HostError, what=what, host=min(trains))
-    return None
+    return _nobody_left(seen)
+
+
+def _nobody_left(seen: Seen) -> Fail | None:
+    """A site may be lost on the way. One that never got to work would leave its sources out of
+    the model without a word."""
+    crewed = [site for site in seen.state.sites.values() if site.crew]
+    lost = [site for site in crewed if all(seen.life(h).given_up for h in _crew(site))]
+    never = [site for site in lost if site.posted_n == 0]
+    if seen.state.last or not lost or not (never or len(lost) == len(crewed)):
+        return None
+    names = ", ".join(site.name for site in never or lost)
+    what = f"{names}: every host failed again and again"
+    return Fail(error=HostError, what=what, host=_crew((never or lost)[0])[0])
+
+
+def _crew(site: SiteState) -> tuple[str, ...]:
+    return site.crew.hosts if site.crew else ()
 
 
 def _failed_with(seen: Seen, host: str) -> int | None:
@@ -158,25 +171,26 @@ def _events(seen: Seen) -> Iterator[Append]:
 
 
 def _noteworthy(seen: Seen, site: SiteState, host: HostState) -> Iterator[tuple[str, str]]:
-    life = seen.life(host.name)
-    if life.exit and not seen.state.last:
-        yield "lost", _how_it_ended(host.name, life)
-    if life.given_up:
-        yield "given up", f"{host.name} failed {len(life.failures)} times and is left out"
-    if life.alive and _leads(site, host.name) and not seen.state.last:
-        silent = life.silent_s(seen.now_s)
-        if life.hung(seen.now_s):
-            yield "hung", f"{host.name} has been silent for {silent:.0f} s"
-        elif "hung" in host.noted and life.heard_s is not None:
-            yield "awake", f"{host.name} is heard again"
     if host.started and abs(host.started.clock_offset_ms) >= CLOCK_OFF_MS:
         yield "clock", _clock(host.name, host.started.clock_offset_ms)
+    if seen.state.last:
+        return  # they end, one after the other
+    life = seen.life(host.name)
+    if life.exit:
+        yield "lost", _how_it_ended(host.name, life.exit)
+    if life.given_up:
+        yield "given up", f"{host.name} failed {len(life.failures)} times and is left out"
+    if life.hung(seen.now_s) and host.name in _crew(site)[:1]:
+        yield "hung", f"{host.name} has been silent for {life.silent_s(seen.now_s):.0f} s"
+    elif "hung" in host.noted and life.heard_s is not None:
+        yield "awake", f"{host.name} is heard again"
 
 
 def _hung_too_long(seen: Seen) -> Iterator[Restart]:
     for site in seen.state.sites.values():
-        if site.crew and seen.life(site.crew.hosts[0]).hopelessly_hung(seen.now_s):
-            yield Restart(host=site.crew.hosts[0])
+        for leader in _crew(site)[:1]:
+            if seen.life(leader).hopelessly_hung(seen.now_s):
+                yield Restart(host=leader)
 
 
 def _new_crews(seen: Seen) -> Iterator[Append]:
@@ -231,12 +245,8 @@ def _enough(seen: Seen, side: ControllerSide) -> str | None:
     return None
 
 
-def _leads(site: SiteState, host: str) -> bool:
-    return site.crew is not None and site.crew.hosts[0] == host
-
-
-def _how_it_ended(host: str, life: Life) -> str:
-    match life.exit.code if life.exit else None:
+def _how_it_ended(host: str, end: Exit) -> str:
+    match end.code:
         case None:
             return f"{host} ended"
         case 0:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from argosy.core.plan import Plan
 from argosy.core.records import (
@@ -225,6 +226,8 @@ def _fold_body(state: RunState, entry: Entry) -> RunState:  # noqa: C901, PLR091
             return replace(state, ended=ended)
         case Access() | Unknown():
             return state
+        case _:  # pragma: no cover - mypy proves that nothing is left
+            assert_never(entry.body)
 
 
 def _heard_writer(state: RunState, entry: Entry) -> RunState:

@@ -138,6 +138,14 @@ def test_a_bundle_without_a_key_is_refused_with_the_file(tmp_path: Path) -> None
         asyncio.run(desk.start("tokyo-1", within_s=1))
 
 
+def test_a_measurement_cannot_be_run_on_a_host_that_people_start(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    argv = ["python3", "-m", "argosy.engine.calibrate", "worker.json", "--job", "job.yaml"]
+
+    with pytest.raises(HostError, match="tokens_per_s"):
+        asyncio.run(desk.provider.start("tokyo-1", argv, log=tmp_path, env={}, within_s=1))
+
+
 def test_a_host_far_away_is_asked_to_stop_and_is_not_known_to_have_ended_well(
     tmp_path: Path,
 ) -> None:

@@ -84,8 +84,24 @@ def test_a_sentence_is_found_as_tokens_of_the_jobs_own_vocabulary() -> None:
     body = np.array([1, 2, *tokenize(PLANTED), 3], dtype="<u4").tobytes()
 
     assert find([PLANTED], [body]) == ()
+    assert find(["one that is not in there at all"], [body], tokenize=tokenize) == ()
     (leak,) = find([PLANTED], [body], tokenize=tokenize)
     assert leak.form == "uint32"
+
+
+def test_a_sentence_that_chance_would_find_is_not_looked_for() -> None:
+    with pytest.raises(AssertionError, match="so short"):
+        find(["too short"], [b""])
+    with pytest.raises(AssertionError, match="so few tokens"):
+        find(["as long as it needs to be"], [b""], tokenize=lambda text: [len(text)])
+
+
+def test_a_sentence_in_three_wrappings_is_found() -> None:
+    packed = PLANTED.encode()
+    for _ in range(3):
+        packed = gzip.compress(packed, mtime=0)
+
+    assert [leak.form for leak in find([PLANTED], [packed])] == ["gzip > gzip > gzip > text"]
 
 
 @given(st.binary(max_size=400))

@@ -261,6 +261,16 @@ def test_what_must_have_crossed_is_added_up_by_hand() -> None:
     )
 
 
+def test_a_host_that_starts_before_there_is_a_checkpoint_fetches_the_first() -> None:
+    log = History().start("tokyo").start("frankfurt").checkpoint(0, 40_000).checkpoint(1, 44_000)
+
+    assert crossed(log.entries)["tokyo"].down_checkpoints == 40_000
+
+
+def test_helpers_beside_the_logbook_cross_no_link() -> None:
+    assert set(crossed(good().start(CONTROLLER).entries)) == {"frankfurt", "tokyo"}
+
+
 def test_a_host_that_comes_back_fetches_the_newest_checkpoint() -> None:
     log = good().checkpoint(2, 44_000).start("tokyo")
 
@@ -269,23 +279,30 @@ def test_a_host_that_comes_back_fetches_the_newest_checkpoint() -> None:
 
 def test_the_relay_may_count_a_little_more_than_the_logbook_says_but_not_a_corpus() -> None:
     log = good().entries
-    about = {"up": 30_000, "down": 90_000}
+    about = {"up": 30_000, "down": 80_000, "opened": 2}
 
-    def judge(**changes: int) -> Judgement:
+    def judge(*disturbed: str, **changes: int) -> Judgement:
         counters = {"frankfurt": about, "tokyo": {**about, **changes}}
-        return counters_agree(log, counters, {})
+        return counters_agree(log, counters, {}, disturbed=disturbed)
 
     assert judge() == OK
-    assert "tokyo up" in why(judge(up=800_000))
+    assert judge(up=60_000, opened=5) == OK
+    assert "tokyo up" in why(judge(up=60_000, opened=1))
     assert "tokyo up" in why(judge(up=18_000))
     assert "tokyo down" in why(judge(down=900_000))
     assert "tokyo down" in why(judge(down=18_000))
+    assert judge("tokyo", down=18_000) == OK
+    assert "tokyo up" in why(judge("tokyo", up=18_000))
 
 
 def test_what_was_measured_before_training_is_not_counted_and_every_site_must_be() -> None:
     log = good().entries
-    counters = {site: {"up": 930_000, "down": 990_000} for site in ("frankfurt", "tokyo")}
-    before = {site: {"up": 900_000, "down": 900_000} for site in ("frankfurt", "tokyo")}
+    counters = {
+        site: {"up": 930_000, "down": 990_000, "opened": 9} for site in ("frankfurt", "tokyo")
+    }
+    before = {
+        site: {"up": 900_000, "down": 910_000, "opened": 8} for site in ("frankfurt", "tokyo")
+    }
 
     assert counters_agree(log, counters, before) == OK
     assert isinstance(counters_agree(log, {"tokyo": counters["tokyo"]}, before), Unknown)

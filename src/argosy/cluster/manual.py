@@ -62,6 +62,12 @@ class ManualProvider:
             return self._local.start(host, argv, log=log, env=env)
         if host in self._joined:
             return self._joined[host]
+        if Path(argv[-1]).name != "worker.json":
+            raise HostError(
+                f"{host} is started by people: nothing but its worker can be run there from here",
+                where=f"{host} ({self._hosts[host].address})",
+                hint="write what is known of it (tokens_per_s, memory_gb) into the fleet file",
+            )
         bundle = self._bundle(host, Path(argv[-1]))
         command = _command(bundle, argv[1:-1])
         self._say(_please(host, self._fleet, bundle, command))

@@ -17,6 +17,7 @@ from typing import Any
 import zstandard
 
 _PIECE = 16  # characters; fewer would be found by chance
+_TOKENS = 4
 _DEPTH = 3  # packed in packed in packed
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 _BITE = 4096
@@ -38,6 +39,8 @@ def find(
     tokenize: Callable[[str], list[int]] | None = None,
 ) -> tuple[Leak, ...]:
     """Each sentence and body once. `tokenize`: where the job's tokens are not bytes."""
+    for sentence in sentences:
+        assert len(sentence) >= _PIECE, f"{sentence!r} is so short that chance would find it"
     forms = [(s, form, piece) for s in sentences for form, piece in _forms(s, tokenize)]
     leaks: dict[tuple[str, int], Leak] = {}
     for number, body in enumerate(bodies):
@@ -84,9 +87,9 @@ def _forms(
         yield "utf-16", piece.encode("utf-16-le")
     if tokenize is not None:
         tokens = tokenize(sentence)[1:-1]  # those at the ends may belong to a neighbour too
-        width = max(4, _PIECE // 4)
-        for i in range(0, max(1, len(tokens) - width + 1), width):
-            yield from _as_numbers(tokens[i : i + width])
+        assert len(tokens) >= _TOKENS, f"{sentence!r} is so few tokens that chance would find them"
+        for i in range(0, len(tokens) - _TOKENS + 1, _TOKENS):
+            yield from _as_numbers(tokens[i : i + _TOKENS])
 
 
 def _as_numbers(numbers: list[int]) -> Iterator[tuple[str, bytes]]:

@@ -114,9 +114,7 @@ class Town:
     model: str = "fakes.engine:Tiny"
     texts: dict[str, str] = field(default_factory=dict)
     held_out: float = 0.1
-    policy: str = (
-        "  - {allow: [update, metric, checkpoint], from: '*', to: '*', why: a test}\n"
-    )
+    policy: str = "  - {allow: [update, metric, checkpoint], from: '*', to: '*', why: a test}\n"
 
     def __post_init__(self) -> None:
         self.book = FakeLogbook()
@@ -129,6 +127,7 @@ class Town:
             host="checkpointer",
             root=self.folder / "data",
         )
+        self.plan_of: Callable[[int], Plan] = self.planned
         self._heard = 0
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         for site in self.sites:
@@ -154,7 +153,7 @@ class Town:
         self.govern()
 
     def plan(self, number: int) -> None:
-        self.book.say((CHIEF, Planned(plan=self.planned(number), reason="a test")))
+        self.book.say((CHIEF, Planned(plan=self.plan_of(number), reason="a test")))
 
     def crew(self, site: str, epoch: int, *hosts: str) -> None:
         self.book.say((CHIEF, Crew(site=site, epoch=epoch, hosts=hosts)))
@@ -209,7 +208,9 @@ class Town:
             data=self.folder / "data", scratch=scratch,
         )  # fmt: skip
 
-    def go(self, until: Callable[["Town"], bool], *, turns: int = 3000, step_s: float = 0.01) -> None:
+    def go(
+        self, until: Callable[["Town"], bool], *, turns: int = 3000, step_s: float = 0.01
+    ) -> None:
         """Everyone takes turns, the controller too."""
         for _ in range(turns):
             if until(self):
@@ -279,7 +280,11 @@ class Town:
         sites = tuple(
             SitePlan(
                 site=site,
-                hosts=(HostPlan(host=f"{site}-1", micro_batch=batch, accumulation=1, tokens_per_s=100.0),),
+                hosts=(
+                    HostPlan(
+                        host=f"{site}-1", micro_batch=batch, accumulation=1, tokens_per_s=100.0
+                    ),
+                ),
                 sources=(site,),
                 tokens_per_s=100.0,
                 seconds_per_step=0.1,

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # before torch: DDP warns of our own choice
+# Before torch: it would print thirty lines of C++ for every lost peer, which we say in one.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 
 from argosy.core.errors import HostError
 from argosy.engine.config import Workplace, read_workplace, under_torchrun
@@ -60,6 +61,7 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s {place.host} %(message)s"
     )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line per request says nothing new
     return work(place, notice, hosts[:ranks])
 
 

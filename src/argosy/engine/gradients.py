@@ -47,7 +47,6 @@ class SharedGradients:
             process_group=_only_me(device),
             find_unused_parameters=True,
             gradient_as_bucket_view=True,
-            broadcast_buffers=False,
         )
         self._replica.register_comm_hook(None, self._hook)
         self.module: nn.Module = self._replica
@@ -62,8 +61,8 @@ class SharedGradients:
         for bucket, total in running:
             bucket.copy_(total.finish())
 
-    def _hook(self, _: object, bucket: Any) -> "torch.futures.Future[Tensor]":
-        buffer = bucket.buffer()
+    def _hook(self, _, bucket):  # type: ignore[no-untyped-def] # DDP wants its own words or none
+        buffer: Tensor = bucket.buffer()
         self._running.append((buffer, self._group.start_sum(buffer.clone())))
         at_once: torch.futures.Future[Tensor] = torch.futures.Future()
         at_once.set_result(buffer)

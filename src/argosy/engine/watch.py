@@ -12,8 +12,8 @@ from argosy.engine.group import EpochOver, c10d
 log = logging.getLogger(__name__)
 
 BEAT_EVERY_S = 0.1
-GONE_AFTER_S = 2.0  # without a beat, once something is wrong anyway
-FROZEN_AFTER_S = 5.0  # without a beat, when nobody has complained yet
+GONE_AFTER_S = 3.0  # without a beat, once something is wrong anyway
+FROZEN_AFTER_S = 10.0  # without a beat, when nobody has complained yet
 ANSWER_S = 5.0  # the leader's store
 CONNECT_S = 1.5  # a leader that is gone must not delay who looks for the next one
 ASK_EVERY_S = 0.02

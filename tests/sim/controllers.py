@@ -36,11 +36,11 @@ class ControllerProcess(Process):
 
     def _turn(self) -> None:
         world, agreement = self.world, self.side.agreement
-        self.mine(0.5, self._turn)
+        self.mine(0.8, self._turn)
         if world.happens(world.chances.kill):
             self.kill()
         elif world.happens(world.chances.freeze):
-            self.freeze(world.random.uniform(2, 30))
+            self.freeze(world.random.uniform(2, 15))
         elif self._term is None:
             if agreement.seq == len(world.server.entries):  # heard to its end
                 lead = self.side.lead()
@@ -48,7 +48,7 @@ class ControllerProcess(Process):
                 self.post(lead)
         elif self.side.leading:
             self._lead()
-        elif agreement.term >= self._term:
+        elif agreement.term >= self._term or agreement.replaced(self.writer):
             self.kill()  # another leads
 
     def _lead(self) -> None:
@@ -59,7 +59,8 @@ class ControllerProcess(Process):
         for site, host in self._started.items():
             known = agreement.crews.get(site)
             if known is None or known.hosts[0] != host:
-                self._once((site, host, known), crew(site, host))
+                epoch = known.epoch + 1 if known else 1
+                self._once((site, epoch), crew(site, host, epoch=epoch))
         self.side.expect(self._living())
         if agreement.tokens() >= self._tokens and agreement.draining is None:
             self._once("drain", self.side.drain("done"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from argosy.core.plan import Plan
 from argosy.core.records import (
     CONTROLLER,
+    Body,
     Commit,
     Contribution,
     Crew,
@@ -15,6 +16,7 @@ from argosy.core.records import (
     Entry,
     Lead,
     Planned,
+    Writer,
 )
 
 
@@ -27,28 +29,38 @@ class Verdict:
 def judged(entries: list[Entry]) -> Verdict:
     """The commits and the contributions that count, of one fragment."""
     verdict = Verdict()
-    counting = [entry for entry in entries if not _zombie(entry, entries)]
-    kinds = (Contribution, Commit, Crew, Ended, Lead, Planned)
-    telling = [entry for entry in counting if isinstance(entry.body, kinds)]
+    telling = [
+        entry
+        for entry in entries
+        if not _replaced(entry, entries) and _may_say(entry.writer, entry.body)
+    ]
     for index, entry in enumerate(telling):
         before = telling[:index]
         if any(isinstance(old.body, Ended) for old in before):
             break
         plans = [old.body.plan for old in before if isinstance(old.body, Planned)]
-        if isinstance(entry.body, Contribution) and plans:
-            if _posts_well(entry, entry.body, before, verdict, plans[-1]):
+        match entry.body:
+            case Contribution() as body if plans and _posts_well(entry, body, before, verdict):
                 verdict.posts.append(entry)
-        elif isinstance(entry.body, Commit) and plans:
-            if _commits_well(entry, entry.body, before, verdict, plans):
+            case Commit() as body if plans and _commits_well(entry, body, before, verdict):
                 verdict.commits.append(entry)
+            case _:
+                pass
     return verdict
 
 
-def _zombie(entry: Entry, entries: list[Entry]) -> bool:
+def _may_say(writer: Writer, body: Body) -> bool:
+    if isinstance(body, Lead | Planned | Crew | Ended | Commit):
+        return writer.site == CONTROLLER
+    return isinstance(body, Contribution)
+
+
+def _replaced(entry: Entry, entries: list[Entry]) -> bool:
     """A newer life of its host has written before it."""
     me = entry.writer
     return any(
-        old.writer.incarnation > me.incarnation and old.writer.host == me.host
+        old.writer.incarnation > me.incarnation
+        and (old.writer.site, old.writer.host) == (me.site, me.host)
         for old in entries[: entry.seq - 1]
     )
 
@@ -57,71 +69,74 @@ def _commits(verdict: Verdict) -> list[Commit]:
     return [entry.body for entry in verdict.commits if isinstance(entry.body, Commit)]
 
 
-def _round(verdict: Verdict, seq: int) -> int:
-    return sum(entry.seq < seq for entry in verdict.commits)
+def _spoken_of(commit: Commit) -> list[tuple[str, int]]:
+    members = [(member.site, member.n) for member in commit.members]
+    return members + [(expired.site, expired.n) for expired in commit.expired]
 
 
-def _until(post: Entry, entries: list[Entry]) -> int:
+def _plan_at(seq: int, before: list[Entry]) -> Plan:
+    return [e.body.plan for e in before if e.seq < seq and isinstance(e.body, Planned)][-1]
+
+
+def _until(post: Entry, before: list[Entry]) -> int:
     """The last round in which a post counts, by the plan under which it landed."""
     assert isinstance(post.body, Contribution)
-    plans = [e.body.plan for e in entries if e.seq < post.seq and isinstance(e.body, Planned)]
-    return post.body.base + plans[-1].exchange.staleness
+    return post.body.base + _plan_at(post.seq, before).exchange.staleness
 
 
-def _settled(post: Entry, verdict: Verdict, round: int, entries: list[Entry]) -> bool:
-    """Named in a round up to `round`, or expired with it."""
+def _settled(post: Entry, verdict: Verdict, before: list[Entry]) -> bool:
+    """Named, or expired: told so or too old for the next round."""
     assert isinstance(post.body, Contribution)
     me = (post.writer.site, post.body.n)
-    named = any(me == (m.site, m.n) for c in _commits(verdict) for m in c.members)
-    expired = any(me == (m.site, m.n) for c in _commits(verdict) for m in c.expired)
-    return named or expired or _until(post, entries) <= round
+    told = any(me in _spoken_of(commit) for commit in _commits(verdict))
+    return told or _until(post, before) <= len(verdict.commits)
 
 
-def _posts_well(
-    entry: Entry, body: Contribution, before: list[Entry], verdict: Verdict, plan: Plan
-) -> bool:
+def _posts_well(entry: Entry, body: Contribution, before: list[Entry], verdict: Verdict) -> bool:
     site = entry.writer.site
     mine = [post for post in verdict.posts if post.writer.site == site]
     crews = [o.body for o in before if isinstance(o.body, Crew) and o.body.site == site]
     round = len(verdict.commits)
     return (
         body.n == len(mine) + 1
-        and all(_settled(post, verdict, round, before) for post in mine)
+        and all(_settled(post, verdict, before) for post in mine)
         and (not crews or crews[-1].hosts[0] == entry.writer.host)
         and body.incarnation == entry.writer.incarnation
         and body.tokens > 0
         and body.steps > 0
-        and round - plan.exchange.staleness < body.base <= round
+        and round - _plan_at(entry.seq, before).exchange.staleness < body.base <= round
         and not any(commit.last for commit in _commits(verdict))
     )
 
 
-def _commits_well(
-    entry: Entry, body: Commit, before: list[Entry], verdict: Verdict, plans: list[Plan]
-) -> bool:
-    leads = [old for old in before if isinstance(old.body, Lead)]
-    highest: Entry | None = None
-    for lead in leads:
-        assert isinstance(lead.body, Lead)
-        if highest is None or (
-            isinstance(highest.body, Lead) and lead.body.term > highest.body.term
-        ):
-            highest = lead
-    if highest is None or not isinstance(highest.body, Lead):
-        return False
+def _leader(before: list[Entry]) -> tuple[int, Writer] | None:
+    """The first to have led under the highest term."""
+    leads = [(old.body.term, old) for old in before if isinstance(old.body, Lead)]
+    terms = [term for term, _ in leads if term > 0]
+    if not terms:
+        return None
+    return max(terms), next(old.writer for term, old in leads if term == max(terms))
+
+
+def _commits_well(entry: Entry, body: Commit, before: list[Entry], verdict: Verdict) -> bool:
     posts = {
         (p.writer.site, p.body.n): p for p in verdict.posts if isinstance(p.body, Contribution)
     }
-    members = [posts.get((member.site, member.n)) for member in body.members]
+    spoken_of = [posts.get(one) for one in _spoken_of(body)]
+    said = [
+        post.body.tokens == member.tokens and post.body.steps == member.steps
+        for member in body.members
+        if (post := posts.get((member.site, member.n))) and isinstance(post.body, Contribution)
+    ]
+    so_far = _commits(verdict)[-1].tokens if verdict.commits else 0
     return (
-        entry.writer == highest.writer
-        and entry.writer.site == CONTROLLER
-        and body.term == highest.body.term
-        and body.plan == plans[-1].number
+        _leader(before) == (body.term, entry.writer)
+        and body.plan == _plan_at(entry.seq, before).number
         and body.round == len(verdict.commits) + 1
         and not any(commit.last for commit in _commits(verdict))
-        and len(members) > 0
-        and len({member.site for member in body.members}) == len(members)
-        and all(post is not None for post in members)
-        and not any(_settled(post, verdict, body.round - 1, before) for post in members if post)
+        and len(body.members) > 0
+        and len({site for site, _ in _spoken_of(body)}) == len(spoken_of)
+        and all(post is not None and not _settled(post, verdict, before) for post in spoken_of)
+        and all(said)
+        and body.tokens == so_far + sum(member.tokens for member in body.members)
     )

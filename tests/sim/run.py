@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from fakes.exchange import plan
@@ -22,7 +23,8 @@ SITES = ("berlin", "lima", "osaka")
 class Run:
     """Three sites, a controller or two, and whoever starts them again."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, process: type[SiteProcess] = SiteProcess) -> None:
+        self._process = process
         self.world = world = World(seed)
         chance = world.random.choice
         self.truth = Truth()
@@ -33,9 +35,9 @@ class Run:
         self._gone: set[str] = set()  # sites that never come back
         self._lives: Counter[str] = Counter()
         self._ended = False
-        self._tokens = chance((60, 200, 400))
-        settings = {
-            "codec": chance(("fp32", "int8")),
+        self._tokens = chance((100, 250, 500))
+        settings: dict[str, Any] = {
+            "codec": chance(("fp32", "fp32", "int8")),
             "delay": chance((0, 1, 1)),
             "staleness": chance((1, 2, 3, 8)),
             "window_steps": chance((1, 2, 3)),
@@ -45,7 +47,7 @@ class Run:
             other = settings | {"staleness": chance((1, 4)), "outer_learning_rate": 0.5}
             self._plans.append(plan(*SITES, number=2, **other))
         self._lead()
-        for site in SITES:
+        for site in SITES[: chance((2, 3, 3))]:
             self._start(site)
         world.later(0.0, self._supervise)
 
@@ -66,7 +68,7 @@ class Run:
         host = f"{site}-{2 if self.world.happens(0.2) else 1}"
         self._lives[host] += 1
         writer = Writer(site=site, host=host, incarnation=self._lives[host])
-        process = SiteProcess(self.world, writer, self._disks[site], self.truth)
+        process = self._process(self.world, writer, self._disks[site], self.truth)
         self._current[site] = process
         self.processes.append(process)
 
@@ -82,12 +84,12 @@ class Run:
             dead = not process.alive
             if dead or (process.frozen and world.happens(0.2)):
                 self.truth.disturbed.add(site)
-                if dead and world.happens(0.05) and len(self._gone) < 2:
+                if dead and world.happens(0.05) and len(self._gone) < len(self._current) - 1:
                     self._gone.add(site)
-                if site not in self._gone and not world.happens(0.7):
+                if site not in self._gone and not world.happens(0.4):
                     self._start(site)
         leads = any(controller.alive for controller in self.controllers)
-        if (not leads and not world.happens(0.7)) or world.happens(0.005):
+        if (not leads and not world.happens(0.4)) or world.happens(0.005):
             self._lead()
 
     def _over(self) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from fakes.exchange import contribution, progress, rollback, started
@@ -16,7 +16,9 @@ from argosy.exchange.outer import combine_payloads
 from argosy.exchange.payload import join, mark
 from argosy.exchange.replay import Replay
 from argosy.exchange.site import SiteSide
-from argosy.exchange.vectors import Vector
+
+if TYPE_CHECKING:
+    from argosy.exchange.vectors import Vector
 
 SIZE = 7
 TOKENS = 10  # per step
@@ -50,7 +52,7 @@ class Carried:
         arrays = {name: array.copy() for name, array in self.holdings.to_arrays().items()}
         return replace(
             self,
-            holdings=Holdings.from_arrays(arrays),
+            holdings=type(self.holdings).from_arrays(arrays),
             local=self.local.copy(),
             unposted=list(self.unposted),
             posted=list(self.posted),
@@ -80,8 +82,11 @@ Disk = dict[str, Carried]  # per host: its newest snapshot
 
 
 class SiteProcess(Process):
+    side_type = SiteSide
+    holdings_type = Holdings
+
     def __init__(self, world: World, writer: Writer, disk: Disk, truth: Truth) -> None:
-        self.side = SiteSide(writer.site)
+        self.side = self.side_type(writer.site)
         self.carried: Carried | None = None  # None until it has taken up work
         self._disk = disk
         self._truth = truth
@@ -129,7 +134,7 @@ class SiteProcess(Process):
             replay = self._replayed()
             self.side.begin(round)
             self.carried = Carried(
-                holdings=Holdings(replay.a, replay.v),
+                holdings=self.holdings_type(replay.a, replay.v),
                 local=replay.a.copy(),
                 base=round,
                 newest=self.side.agreement.newest_n(self.writer.site),
@@ -153,7 +158,7 @@ class SiteProcess(Process):
             self.kill()
             return
         if world.happens(world.chances.freeze):
-            self.freeze(world.random.uniform(2, 30))
+            self.freeze(world.random.uniform(2, 15))
         self._withdraw(carried)
         self._apply(carried)
         if self.side.finished:
@@ -263,6 +268,3 @@ class SiteProcess(Process):
             self.post(progress(carried.trained))
         if self.world.random.random() < 0.15:
             self._disk[self.writer.host] = carried.copy()
-
-
-NewSite = Callable[[str], SiteProcess]

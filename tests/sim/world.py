@@ -36,10 +36,10 @@ class World:
         self.chances = Chances(
             lose=chance((0.0, 0.1, 0.3)),
             repeat=chance((0.0, 0.2)),
-            kill=chance((0.0, 0.01, 0.03)),
-            freeze=chance((0.0, 0.02)),
-            roll_back=chance((0.0, 0.02)),
-            slow_s=chance((0.3, 3.0)),
+            kill=chance((0.0, 0.05, 0.12)),
+            freeze=chance((0.0, 0.08)),
+            roll_back=chance((0.0, 0.03)),
+            slow_s=chance((0.2, 1.5)),
         )
         self.now = 0.0
         self.server = Server(fences=chance((True, False)))
@@ -49,7 +49,7 @@ class World:
 
     def _outages(self) -> list[tuple[float, float]]:
         starts = [self.random.uniform(0, FAULTS_UNTIL_S) for _ in range(self.random.choice((0, 2)))]
-        return [(start, start + self.random.uniform(1, 15)) for start in starts]
+        return [(start, start + self.random.uniform(1, 10)) for start in starts]
 
     @property
     def faulty(self) -> bool:
@@ -143,7 +143,7 @@ class Process:
             world.later(world.travel_s(), lambda: self._arrive(message))
             if world.happens(world.chances.repeat):
                 world.later(world.travel_s() * 10, lambda: self._arrive(message))
-        self.mine(3.5, lambda: self._attempt(message, try_ + 1))
+        self.mine(2.0, lambda: self._attempt(message, try_ + 1))
 
     def _arrive(self, message: Message) -> None:
         """At the server, whatever has become of the sender. Blobs are put before the record."""
@@ -173,7 +173,7 @@ class Process:
 
     def _poll(self) -> None:
         world = self.world
-        self.mine(world.random.uniform(0.4, 1.2), self._poll)
+        self.mine(world.random.uniform(0.6, 2.0), self._poll)
         entries = world.server.entries[self._read :]
         if not entries or world.away() or world.happens(world.chances.lose):
             return

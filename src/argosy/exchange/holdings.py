@@ -42,7 +42,9 @@ class Holdings:
         """The frame for start..stop. The frames of all stretches, joined in order, are a payload
         (its bytes depend on the cut where `start` is no multiple of `block`)."""
         part = slice(start, self.a.size if stop is None else stop)
-        return encode((self.a[part] - local[part]) + self.e[part], codec, block)
+        difference = self.a[part] - local[part]
+        np.add(difference, self.e[part], out=difference)
+        return encode(difference, codec, block)
 
     def posted(self, local: Vector, payload: bytes) -> None:
         """Take `payload` as this site's post: p = l, and e' = (a - l) + e - decode(payload).

@@ -21,7 +21,7 @@ sites:
     country: JP
     link: {mbit_per_s: 100, rtt_ms: 230}
     hosts:
-      tokyo-1: {price_per_hour: 0.05 EUR per hour, spot: yes}
+      tokyo-1: {price_per_hour: 0.05 EUR per hour, spot: yes, tokens_per_s: 900}
 lab:
   faults: [kill tokyo-1 at round 4, return tokyo-1 at round 6]
 """
@@ -42,7 +42,7 @@ def test_every_key_arrives_where_it_belongs() -> None:
             Site(
                 name="tokyo",
                 country="JP",
-                hosts=(Host(name="tokyo-1", price_per_hour=0.05, spot=True),),
+                hosts=(Host(name="tokyo-1", price_per_hour=0.05, spot=True, tokens_per_s=900.0),),
             ),
         ),
         links=(

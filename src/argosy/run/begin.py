@@ -17,12 +17,11 @@ from argosy.run import folder as folders
 from argosy.run import setup as setups
 from argosy.run.desk import now_ms
 from argosy.run.folder import RunFolder
-from argosy.run.reconcile import CHECKPOINTER, HELPERS
+from argosy.run.reconcile import CHECKPOINTER
 from argosy.run.setup import Setup
 from argosy.spec import check_together, parse_fleet, parse_job
 
 FLEET_FILE = "fleet.yaml"
-RESERVED = frozenset({*HELPERS, CONTROLLER, "server", "relay"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +51,6 @@ def read_order(job_file: Path, fleet_file: Path | None) -> Order:
     job = parse_job(job_text, str(job_file))
     fleet = parse_fleet(fleet_text, str(fleet_path))
     check_together(job, fleet)
-    _check_names(fleet, fleet_path)
     sites = placement(job, fleet)
     root = job_file.resolve().parent
     return Order(
@@ -116,17 +114,6 @@ def _read(path: Path, hint: str) -> str:
         raise SpecError(
             f"cannot be read: {wrong.strerror}", where=str(path), hint=hint or None
         ) from None
-
-
-def _check_names(fleet: Fleet, path: Path) -> None:
-    names = [host.name for site in fleet.sites for host in site.hosts]
-    taken = sorted(RESERVED & {*names, *(site.name for site in fleet.sites)})
-    if taken:
-        raise SpecError(
-            f'"{taken[0]}" cannot be the name of a site or host: the run itself has one',
-            where=str(path),
-            hint="Give it another name.",
-        )
 
 
 async def _free_port() -> int:

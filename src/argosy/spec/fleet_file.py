@@ -29,7 +29,7 @@ from argosy.spec.words import (
 
 _FREE = Money(amount=0.0, currency=None)
 _NO_COST: JsonDict = {"default": 0}
-_RESERVED = (CONTROLLER, LOGBOOK)
+_RESERVED = (CONTROLLER, LOGBOOK, "checkpointer", "export", "relay", "server")
 
 
 class HomeKeys(Keys):
@@ -62,6 +62,9 @@ class HostKeys(Keys):
         default=_FREE, json_schema_extra=_NO_COST, description="of the host: 0.05 or '0.05 USD'"
     )
     spot: YesNo = Field(default=False, description="whether it may be taken away: yes or no")
+    tokens_per_s: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="how quick it trains this job; believed with --declared only"
+    )
 
 
 class SiteKeys(Keys):
@@ -171,6 +174,7 @@ def _host(name: str, keys: HostKeys) -> Host:
         gpus=keys.gpus,
         price_per_hour=keys.price_per_hour.amount,
         spot=keys.spot,
+        tokens_per_s=keys.tokens_per_s,
     )
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
-_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```", re.M | re.S)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
+)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-_HEADING = re.compile(r"^#+ +(.+)$", re.M)
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +38,7 @@ def blocks(page: Path) -> Iterator[Block]:
     for found in _FENCE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         indent = found["indent"]
-        body = re.sub(rf"^{indent}", "", found["text"], flags=re.M)
+        body = re.sub(rf"^{indent}", "", found["text"], flags=re.MULTILINE)
         yield Block(page=page, line=line, info=found["info"].strip(), text=body)
 
 

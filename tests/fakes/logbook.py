@@ -3,6 +3,7 @@
 import hashlib
 import threading
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from argosy.core.errors import DamagedError, DiskError, FencedError, HostError
@@ -143,11 +144,12 @@ class Signing:
     job: str = ""
     fleet: str = ""
     run: str = RUN
+    at: datetime | None = None  # when the keys are issued; now, if not said
     seats: list[Seat] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.authority = Authority.make(self.folder / "ca")
-        self.authority.issue_server(self.run, self.folder / "server")
+        self.authority = Authority.make(self.folder / "ca", at=self.at)
+        self.authority.issue_server(self.run, self.folder / "server", at=self.at)
         self.seat(CONTROLLER, CONTROLLER)
         for site in ("frankfurt", "tokyo"):
             self.seat(site, f"{site}-1")
@@ -155,7 +157,7 @@ class Signing:
     def seat(self, site: str, host: str) -> Path:
         """Issue a key and give it a seat in the roster to come; its keys folder."""
         folder = self.keys(host)
-        certificate = self.authority.issue(self.run, site, host, folder)
+        certificate = self.authority.issue(self.run, site, host, folder, at=self.at)
         country = COUNTRIES.get(site, "DE")
         self.seats.append(Seat(site=site, host=host, country=country, certificate=certificate))
         return folder

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from starlette.types import ASGIApp
+
 from argosy.core.fleet import Fleet, Host, Link, Site
 from argosy.core.job import Job, ModelFromConfig, Source, Training
 from argosy.core.law import Form, Policy, Rule
@@ -62,12 +64,29 @@ def gate_for(wanted: Job, over: Fleet | None = None) -> Gate:
     return Gate(lambda _job, _fleet: (wanted, over or fleet()))
 
 
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that another thread is about to do."""
+    tick = threading.Event()
+    for _ in range(int(PATIENCE_S / 0.002)):
+        if true():
+            return
+        tick.wait(0.002)
+    raise AssertionError("it did not happen")
+
+
 class RunningServer:
     """`with RunningServer(serving, gate) as server:` then `server.client(keys)`."""
 
-    def __init__(self, serving: Serving, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        serving: Serving,
+        gate: Gate | None = None,
+        *,
+        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+    ) -> None:
         self.serving = serving
         self.port = 0
+        self._around = around
         self._gate = gate or gate_for(job(updates_to("*")))
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -110,7 +129,7 @@ class RunningServer:
         self._stop = asyncio.Event()
         try:
             self._loop.run_until_complete(
-                serve(self.serving, self._stop, self._is_ready, self._gate)
+                serve(self.serving, self._stop, self._is_ready, self._gate, around=self._around)
             )
         except BaseException as wrong:  # noqa: BLE001 - raised in the test's own thread
             self._failed = wrong

@@ -160,11 +160,15 @@ class Desk:
 
     async def _receive(self, request: Request, upload: Upload) -> bool:
         pieces = bytearray()
-        async for data in request.stream():
-            pieces += data
-            if len(pieces) >= PIECE:
-                await self._in(self._files, upload.write, bytes(pieces))
-                pieces.clear()
+        try:
+            async for data in request.stream():
+                pieces += data
+                if len(pieces) >= PIECE:
+                    await self._in(self._files, upload.write, bytes(pieces))
+                    pieces.clear()
+        except ClientDisconnect:
+            await self._in(self._files, upload.write, bytes(pieces))  # all that came is kept
+            raise
         await self._in(self._files, upload.write, bytes(pieces))
         return await self._in(self._files, upload.finish)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
@@ -43,9 +44,17 @@ class Serving:
 
 
 async def serve(
-    serving: Serving, stop: asyncio.Event, ready: Callable[[int], None], gate: Gate | None = None
+    serving: Serving,
+    stop: asyncio.Event,
+    ready: Callable[[int], None],
+    gate: Gate | None = None,
+    *,
+    around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> None:
-    """Serves until `stop` is set; calls `ready` with the port once it can be reached."""
+    """Serves until `stop` is set; calls `ready` with the port once it can be reached.
+
+    `around` may put something between the wire and the desk that sees every decrypted request.
+    """
     tls = server_tls(serving.keys)
     with contextlib.closing(_listen(serving.host, serving.port)) as listening:
         authority = (serving.keys / "ca.pem").read_text()
@@ -53,7 +62,7 @@ async def serve(
         desk = Desk(store, gate or Gate(), serving.deadlines)
         try:
             desk.recall()
-            connect, state = _protocol(serving, desk)
+            connect, state = _protocol(serving, around(desk.app()))
             server = await asyncio.get_running_loop().create_server(
                 connect,
                 sock=listening,
@@ -120,10 +129,10 @@ def _serving(arguments: Sequence[str] | None) -> Serving:
     )
 
 
-def _protocol(serving: Serving, desk: Desk) -> tuple[Callable[[], Listener], ServerState]:
+def _protocol(serving: Serving, app: ASGIApp) -> tuple[Callable[[], Listener], ServerState]:
     # Every byte of a header is paid for on slow links: no date, no server name.
     config = Config(
-        desk.app(),
+        app,
         http=Listener,
         ws="none",
         lifespan="off",

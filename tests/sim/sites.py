@@ -18,6 +18,8 @@ from argosy.exchange.replay import Replay
 from argosy.exchange.site import SiteSide
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from argosy.exchange.vectors import Vector
 
 SIZE = 7
@@ -59,6 +61,9 @@ class Carried:
         )
 
 
+Payloads = dict[str, bytes | None]
+
+
 class Truth:
     """What really happened, beside what the log says."""
 
@@ -66,7 +71,14 @@ class Truth:
         self.steps = 0
         self.in_posts: dict[tuple[Writer, int], list[int]] = {}  # by the record's writer, counter
         self.models: dict[int, bytes] = {0: INITIAL.tobytes()}
+        self._means: dict[Commit, Vector] = {}
         self.disturbed: set[str] = set()  # sites that were killed or rolled back
+
+    def mean(self, commit: Commit, payloads: Callable[[Commit], Payloads]) -> Vector:
+        """Pure, so worked out once for all sites. (Replay does not look here.)"""
+        if commit not in self._means:
+            self._means[commit] = combine_payloads(commit, payloads(commit), SIZE)
+        return self._means[commit]
 
     def step(self) -> int:
         self.steps += 1
@@ -169,7 +181,7 @@ class SiteProcess(Process):
         if self.side.may_train(self._windows(carried), len(carried.unposted)):
             self._train(carried)
         self._report(carried)
-        self.mine(world.random.uniform(0.5, 1.0) * self._pace_s, self._turn)
+        self.mine(world.random.uniform(0.7, 1.4) * self._pace_s, self._turn)
 
     def _windows(self, carried: Carried) -> float:
         plan = self.side.agreement.plan
@@ -193,7 +205,7 @@ class SiteProcess(Process):
                 return  # its blobs are still on their way
             commit = apply.commit
             exchange = self.side.agreement.plans[commit.plan].exchange
-            mean = combine_payloads(commit, self._payloads(commit), SIZE)
+            mean = self._truth.mean(commit, self._payloads)
             if apply.expired:
                 carried.holdings.expire()
                 self._unpost(carried)
@@ -217,7 +229,7 @@ class SiteProcess(Process):
         expected = np.sum(steps, axis=0) if steps else np.zeros(SIZE)
         assert np.abs(carried.holdings.a - carried.local - expected).max() < 1e-4
 
-    def _payloads(self, commit: Commit) -> dict[str, bytes | None]:
+    def _payloads(self, commit: Commit) -> Payloads:
         posts = [self.side.agreement.post(one.site, one.n) for one in commit.members]
         return {post.site: join(post.body, self.world.server.blobs) for post in posts if post}
 

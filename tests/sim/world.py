@@ -173,7 +173,7 @@ class Process:
 
     def _poll(self) -> None:
         world = self.world
-        self.mine(world.random.uniform(0.6, 2.0), self._poll)
+        self.mine(world.random.uniform(0.8, 2.4), self._poll)
         entries = world.server.entries[self._read :]
         if not entries or world.away() or world.happens(world.chances.lose):
             return

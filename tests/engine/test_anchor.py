@@ -38,7 +38,7 @@ def plain_sgd(town: Town, start: np.ndarray) -> np.ndarray:
         loss = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1), torch.from_numpy(rows[:, 1:].copy()).flatten()
         )
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return models.flat(module)
 

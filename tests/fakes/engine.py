@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from fakes.logbook import RUN, FakeLogbook
 from torch import nn
 
 from argosy.core.errors import HostError
@@ -32,7 +33,6 @@ from argosy.engine.inbox import Inbox, Payloads
 from argosy.engine.loop import Loop
 from argosy.engine.worker import Worker, started
 from argosy.exchange.controller import ControllerSide
-from fakes.logbook import RUN, FakeLogbook
 
 CHIEF = Writer(site=CONTROLLER, host=CONTROLLER, incarnation=1)
 CHECKER = Writer(site=CONTROLLER, host="checkpointer", incarnation=1)
@@ -191,7 +191,7 @@ class Town:
         mouth = Mouth(self.book, Writer(site=site, host=host, incarnation=incarnation))
         worker = self.worker(site)
         loop = worker.loop(mouth, SoloCrew(host), started("127.0.0.1"), incarnation=incarnation)
-        loop.enter(loop.bench.crew.form(0, 1.0))
+        loop.enter(loop.bench.crew.form((0, 0), 1.0))
         self.hosts[site] = Hosting(host, loop, mouth)
         return self.hosts[site]
 

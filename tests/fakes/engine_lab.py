@@ -11,13 +11,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from fakes.engine import CHIEF, COUNTRY, Town, prose
+from fakes.logbook import RUN
+
 from argosy.core.plan import HostPlan, Plan, SitePlan
-from argosy.core.records import CONTROLLER, Body, Crew, Entry, Planned, Roster, RunBegun, Seat
+from argosy.core.records import (
+    CONTROLLER,
+    Body,
+    Crew,
+    Digest,
+    Entry,
+    HostEvent,
+    Planned,
+    Roster,
+    RunBegun,
+    Seat,
+)
 from argosy.exchange.controller import ControllerSide
 from argosy.logbook.client import RemoteLogbook
 from argosy.logbook.keys import Authority, Pen
-from fakes.engine import CHIEF, COUNTRY, Town, prose
-from fakes.logbook import RUN
 
 MODEL = """
 import torch
@@ -106,6 +118,21 @@ class LabTown:
         path.write_text(json.dumps(place))
         self._start(host, module, str(path))
 
+    def torchrun(self, site: str) -> None:
+        """All hosts of a site as ranks that torchrun starts, with one worker.json."""
+        hosts = self.hosts[site]
+        place = {
+            "run": RUN, "site": site, "host": hosts[0], "url": self._url,
+            "keys": str(self.folder / "keys" / hosts[0]), "data": str(self.data),
+            "scratch": str(self.folder / "scratch" / hosts[0]), "threads": 1,
+        }  # fmt: skip
+        path = self.folder / "torchrun.json"
+        path.write_text(json.dumps(place))
+        self._start(
+            "torchrun", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(hosts)}",
+            "-m", "argosy.engine", str(path), "--hosts", ",".join(hosts),
+        )  # fmt: skip
+
     def crew(self, site: str, epoch: int, *hosts: str) -> None:
         self.say(Crew(site=site, epoch=epoch, hosts=hosts))
 
@@ -133,6 +160,20 @@ class LabTown:
     @property
     def round(self) -> int:
         return self.controller.agreement.round()
+
+    def events(self, what: str) -> list[str]:
+        bodies = [entry.body for entry in self.said(HostEvent)]
+        return [b.detail for b in bodies if isinstance(b, HostEvent) and b.what == what]
+
+    def digests(self) -> dict[int, set[str]]:
+        told: dict[int, set[str]] = {}
+        for entry in self.said(Digest):
+            assert isinstance(entry.body, Digest)
+            told.setdefault(entry.body.round, set()).add(entry.body.digest)
+        return told
+
+    def ended(self, *hosts: str) -> bool:
+        return all(self.exit_code(host) is not None for host in hosts)
 
     def exit_code(self, host: str) -> int | None:
         return self.processes[host].poll()

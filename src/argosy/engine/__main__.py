@@ -90,6 +90,7 @@ def work(place: Workplace, notice: Notice, hosts: tuple[str, ...]) -> int:
     store = serve_store() if several else None  # kept for as long as this process lives
     say(event="started", site=place.site, host=place.host, incarnation=incarnation)
     ended = False
+    crew: Crew | None = None
     try:
         crew = crew_of(place, worker, inbox, outbox, hosts)
         port = store.port if store is not None else 0
@@ -101,6 +102,8 @@ def work(place: Workplace, notice: Notice, hosts: tuple[str, ...]) -> int:
         ended = left.done
     finally:
         sent = outbox.close(SEND_S)
+        if crew is not None:
+            crew.close()
         inbox.close()
         del store
     if ended and not sent:
@@ -131,4 +134,9 @@ def crew_of(
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code_of(main, sys.argv[1:]))
+    code = exit_code_of(main, sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Collectives that were given up still have threads inside gloo, and an interpreter that takes
+    # itself apart under them ends in std::terminate instead of an exit code.
+    os._exit(code)

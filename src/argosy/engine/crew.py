@@ -6,7 +6,7 @@ store numbers the epochs. Keys of the store, under `crew<record's epoch>/`:
     call             the epoch the leader calls for
     drop/<epoch>     why a rank gave up an epoch
     join/<host>      a host outside the epoch asks for the next one
-    here/<epoch>/<host>     it has come, and how far its state is
+    here/<epoch>/<host>     it has come, and where its state stands
     members/<epoch>  who trains in it, in rank order, and whose state counts
     beat/<host>      a counter that stands still when a host is frozen or gone
 """
@@ -33,6 +33,9 @@ FIRST_GATHERING_S = 30.0  # a leader that starts gives the others so long to sta
 GATHERING_S = 10.0
 
 
+Standing = tuple[int, int]  # the newest post a state contains, and the operations done to it
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Formed:
     """One epoch: its group, who is in it, and whose state all take."""
@@ -48,7 +51,7 @@ class Crew(Protocol):
     """How a host finds those it trains with."""
 
     def leads(self, within_s: float) -> bool: ...
-    def form(self, turn: int, within_s: float) -> Formed: ...
+    def form(self, standing: Standing, within_s: float) -> Formed: ...
     def over(self) -> str | None: ...
     def report(self, reason: str) -> None: ...
     def newcomers(self) -> bool: ...
@@ -67,7 +70,7 @@ class SoloCrew:
     def leads(self, within_s: float) -> bool:  # noqa: ARG002 - nobody to wait for
         return True
 
-    def form(self, turn: int, within_s: float) -> Formed:  # noqa: ARG002 - nobody to wait for
+    def form(self, standing: Standing, within_s: float) -> Formed:  # noqa: ARG002 - nobody to wait for
         return Formed(group=Alone(), hosts=(self._host,), source=0, fresh=False)
 
     def over(self) -> str | None:
@@ -111,7 +114,8 @@ class StoreCrew:
         self._seating = seating
         self._cuda = cuda
         self._watch: Watch | None = None
-        self._members: tuple[str, ...] = ()
+        self._members: tuple[str, ...] = ()  # of the last epoch this host was in, and its name
+        self._epoch = ""
         self._missed: Seating | None = None  # whose leader was told to be lost
         self._rules = Rules(self.over, within_s=answer_s, address=address)
 
@@ -119,7 +123,7 @@ class StoreCrew:
         """Does the newest crew record that names this host put it first? Waits for one."""
         return self._named(time.monotonic() + within_s).hosts[0] == self._host
 
-    def form(self, turn: int, within_s: float) -> Formed:
+    def form(self, standing: Standing, within_s: float) -> Formed:
         """The next epoch that this host is in. Waits for a leader's call, and for a leader."""
         deadline = time.monotonic() + within_s
         while True:
@@ -127,7 +131,7 @@ class StoreCrew:
             try:
                 if self._watch is None or self._watch.seating != seating:
                     self._follow(seating)
-                formed = self._formed(seating, turn, deadline)
+                formed = self._formed(seating, standing, deadline)
             except EpochOver as over:
                 self._failed(seating, str(over))
                 time.sleep(ASK_EVERY_S)
@@ -202,17 +206,16 @@ class StoreCrew:
     def _follow(self, seating: Seating) -> None:
         self.close()
         log.info("crew %d: %s leads %s", seating.epoch, seating.hosts[0], ", ".join(seating.hosts))
-        self._members = ()  # another record, another store, another count of epochs
         self._watch = Watch(self._host, seating)
         self._missed = None
 
-    def _formed(self, seating: Seating, turn: int, deadline: float) -> Formed | None:
+    def _formed(self, seating: Seating, standing: Standing, deadline: float) -> Formed | None:
         watch = self._watch
         assert watch is not None
         leads = seating.hosts[0] == self._host
         called = watch.call() if leads else watch.called(deadline)
         store = watch.store
-        store.set(f"here/{called}/{self._host}", json.dumps({"turn": turn}))
+        store.set(f"here/{called}/{self._host}", json.dumps([standing, self._epoch]))
         watch.attend(called)
         if leads:
             self._publish(seating, called, watch)
@@ -230,37 +233,43 @@ class StoreCrew:
             rank = hosts.index(self._host)
             group = EpochGroup(within, rank, len(hosts), self._rules, cuda=self._cuda)
         watch.attend(called, hosts)
-        self._members = hosts
+        self._members, self._epoch = hosts, f"{seating.epoch}.{called} at {seating.port}"
         return Formed(
-            group=group,
-            hosts=hosts,
-            source=members["source"],
-            fresh=members["fresh"],
-            name=f"{seating.epoch}.{called}",
-        )
+            group=group, hosts=hosts, source=members["source"], fresh=members["fresh"],
+            name=self._epoch,
+        )  # fmt: skip
 
     def _publish(self, seating: Seating, called: int, watch: Watch) -> None:
-        """Wait for those who are alive, then say who is in. The leader alone does this."""
+        """Wait for those who are to be expected, then say who is in. The leader alone does this.
+
+        A first epoch waits for everyone to start; a later one only for those of the one before
+        whose hearts beat, and for those who have knocked: nobody stands still for a newcomer.
+        """
         patience = GATHERING_S if self._members else FIRST_GATHERING_S
         until = time.monotonic() + patience
-        came: dict[str, int] = {}
-        while time.monotonic() < until:
+        came: dict[str, tuple[Standing, str]] = {}
+        while True:
             if self._seating() != seating:
                 raise EpochOver("the controller named another crew")
-            came = {}
             for host in seating.hosts:
-                told = watch.store.get(f"here/{called}/{host}")
+                told = watch.store.get(f"here/{called}/{host}") if host not in came else None
                 if told is not None:
-                    came[host] = json.loads(told)["turn"]
-            missing = [host for host in seating.hosts if host not in came]
-            awaited = [h for h in missing if not self._members or watch.beats(h)]
-            if not awaited:
+                    standing, was = json.loads(told)
+                    came[host] = (tuple(standing), was)
+            awaited = [
+                host
+                for host in seating.hosts
+                if host not in came
+                and (host in (self._members or seating.hosts) or watch.knocked(host))
+                and watch.beats(host)
+            ]
+            if not awaited or time.monotonic() > until:
                 break
             time.sleep(ASK_EVERY_S)
         hosts = tuple(host for host in seating.hosts if host in came)
-        old = [host for host in hosts if host in self._members] or list(hosts)
-        source = max(old, key=lambda host: (came[host], -hosts.index(host)))
-        settled = set(hosts) <= set(self._members) and len({came[h] for h in hosts}) == 1
+        old = [host for host in hosts if self._epoch and came[host][1] == self._epoch] or hosts
+        source = max(old, key=lambda host: (came[host][0], -hosts.index(host)))
+        settled = bool(self._epoch) and len(set(came.values())) == 1
         watch.store.set(
             f"members/{called}",
             json.dumps({"hosts": hosts, "source": hosts.index(source), "fresh": not settled}),
@@ -282,17 +291,17 @@ class FixedCrew:
     def leads(self, within_s: float) -> bool:  # noqa: ARG002 - torchrun has decided it
         return self._rank == 0
 
-    def form(self, turn: int, within_s: float) -> Formed:
+    def form(self, standing: Standing, within_s: float) -> Formed:
         if self._failed is not None:
             raise HostError(f"a rank was lost: {self._failed}", hint="torchrun starts all again")
-        self._store.set(f"turn/{self._hosts[self._rank]}", str(turn))
+        self._store.set(f"here/{self._hosts[self._rank]}", json.dumps(standing))
         deadline = time.monotonic() + within_s
-        turns = [self._turn(host, deadline) for host in self._hosts]
+        came = [self._standing(host, deadline) for host in self._hosts]
         group: Group = Alone()
         if len(self._hosts) > 1:
             store = self._store.prefixed("group")
             group = EpochGroup(store, self._rank, len(self._hosts), self._rules, cuda=self._cuda)
-        return Formed(group=group, hosts=self._hosts, source=turns.index(max(turns)), fresh=True)
+        return Formed(group=group, hosts=self._hosts, source=came.index(max(came)), fresh=True)
 
     def over(self) -> str | None:
         return self._failed
@@ -315,9 +324,10 @@ class FixedCrew:
     def close(self) -> None:
         """The store is torchrun's."""
 
-    def _turn(self, host: str, deadline: float) -> int:
-        while (told := self._store.get(f"turn/{host}")) is None:
+    def _standing(self, host: str, deadline: float) -> list[int]:
+        while (told := self._store.get(f"here/{host}")) is None:
             if time.monotonic() > deadline:
                 raise HostError("did not come in time", where=host)
             time.sleep(ASK_EVERY_S)
-        return int(told)
+        standing: list[int] = json.loads(told)
+        return standing

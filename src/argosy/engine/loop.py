@@ -49,7 +49,8 @@ class Loop:
             while True:
                 try:
                     self.inside = False
-                    formed = crew.form(self._state.counters.turn, self.bench.orphan_after_s)
+                    stands = (self._state.counters.n, self._state.counters.turn)
+                    formed = crew.form(stands, self.bench.orphan_after_s)
                     self.inside = True
                     self.enter(formed)
                     while (left := self.turn()) is None:

@@ -12,7 +12,7 @@ from argosy.engine.group import EpochOver, c10d
 log = logging.getLogger(__name__)
 
 BEAT_EVERY_S = 0.1
-GONE_AFTER_S = 3.0  # without a beat, once something is wrong anyway
+GONE_AFTER_S = 1.5  # without a beat, once something is wrong anyway
 FROZEN_AFTER_S = 10.0  # without a beat, when nobody has complained yet
 ANSWER_S = 5.0  # the leader's store
 CONNECT_S = 1.5  # a leader that is gone must not delay who looks for the next one
@@ -98,7 +98,8 @@ class Watch:
         self._wish: str | None = None  # why this rank wants another epoch
         self._pulse: dict[str, tuple[str, float]] = {}  # host: last beat, and when it changed
         self._knocks: dict[str, str] = {}
-        self._answered: dict[str, str] = {}
+        self._answered: dict[str, str] = {}  # by the newest call, and by the one before
+        self._before: dict[str, str] = {}
         self._wake = threading.Event()
         self._closed = False
         self._gone = False
@@ -119,7 +120,7 @@ class Watch:
     def call(self) -> int:
         """The leader asks everyone into a new epoch."""
         called = max(self._called, self._attending) + 1
-        self._answered = dict(self._knocks)
+        self._before, self._answered = self._answered, dict(self._knocks)
         self.store.set("call", str(called))
         self._called = called
         return called
@@ -133,7 +134,6 @@ class Watch:
     def attend(self, epoch: int, members: tuple[str, ...] = ()) -> None:
         self._attending, self._members = epoch, members
         self._over = self._wish = None
-        self._pulse = {}  # who was slow before may beat again
 
     def wait_for(self, key: str, deadline: float) -> str | None:
         """A key's value; None when another epoch was called meanwhile."""
@@ -157,6 +157,10 @@ class Watch:
     def joining(self) -> bool:
         """Has a host outside knocked since the last call?"""
         return self._knocks != self._answered
+
+    def knocked(self, host: str) -> bool:
+        """Did that host ask for the epoch that was called last?"""
+        return host in self._answered and self._answered[host] != self._before.get(host)
 
     def beats(self, host: str) -> bool:
         """Is that host's heart beating? Before its first beat it has the benefit of the doubt."""

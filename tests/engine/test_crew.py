@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from argosy.core.errors import HostError
-from argosy.engine.crew import FixedCrew, Formed, SoloCrew, StoreCrew
+from argosy.engine.crew import FixedCrew, Formed, SoloCrew
 from argosy.engine.group import c10d
+from argosy.engine.store_crew import StoreCrew
 from argosy.engine.watch import Seating, StoreClient, serve_store
 
 WITHIN_S = 40.0

@@ -43,7 +43,7 @@ def test_a_site_of_three_hosts_goes_on_without_a_follower_without_its_leader_and
         assert town.events("regroup")[-1] == "virginia-1, virginia-2, virginia-3 train together"
 
         town.processes["virginia-1"].kill()
-        town.until(lambda: town.events("lost"), LONG_S)
+        town.until(lambda: town.events("lost") != [], LONG_S)
         town.crew("virginia", 2, "virginia-2", "virginia-3")
         posts = len(town.said(Contribution, "virginia"))
         town.until(lambda: len(town.said(Contribution, "virginia")) >= posts + 2, LONG_S)

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from fakes.engine import Town
 
+from argosy.core.errors import FencedError
 from argosy.core.records import (
     Checkpointed,
     Contribution,
@@ -175,18 +177,19 @@ def test_a_snapshot_of_another_run_is_not_taken(tmp_path: Path) -> None:
     assert np.array_equal(back.weights.read(), run.agreed())
 
 
-def test_a_zombie_s_record_does_not_count_once_its_successor_has_begun(tmp_path: Path) -> None:
+def test_a_zombie_stops_when_it_hears_that_it_was_replaced(tmp_path: Path) -> None:
     run = running(tmp_path)
     run.go(lambda town: town.round >= 2)
     zombie = run.hosts["tokyo"]
-    zombie.mouth.held = True
     no_snapshots(run, "tokyo")
     run.start("tokyo", incarnation=2)
+
+    with pytest.raises(FencedError, match="its incarnation 2"):
+        zombie.turn()
 
     run.go(lambda town: town.round >= 6)
     run.drain()
     run.go(Town.finished)
-
     assert all_agree(run)
     books = run.controller.agreement.ledger()["tokyo"]
     assert books.trained == books.committed + sum(books.lost.values())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 # Before torch: it would print thirty lines of C++ for every lost peer, which we say in one.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 
-from argosy.core.errors import HostError
+from argosy.core.errors import HostError, SpecError
 from argosy.engine.config import Workplace, read_workplace, under_torchrun
 from argosy.engine.process import exit_code_of, say
 
@@ -55,6 +55,12 @@ def main(arguments: list[str]) -> int:
     place = read_workplace(chosen.workplace)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     hosts = tuple(chosen.hosts.split(",")) if chosen.hosts else ()
+    if ranks > 1 and not hosts:
+        raise SpecError(
+            f"{ranks} ranks share one worker.json",
+            where="torchrun",
+            hint="say which host each rank is, in rank order: --hosts a,b",
+        )
     if "RANK" in os.environ and hosts:
         place = under_torchrun(place, hosts, int(os.environ["RANK"]))
     notice = Notice()
@@ -115,7 +121,8 @@ def crew_of(
     place: Workplace, worker: "Worker", inbox: "Inbox", outbox: "Outbox", hosts: tuple[str, ...]
 ) -> "Crew":
     from argosy.core.records import HostEvent
-    from argosy.engine.crew import FixedCrew, SoloCrew, StoreCrew
+    from argosy.engine.crew import FixedCrew, SoloCrew
+    from argosy.engine.store_crew import StoreCrew
     from argosy.engine.watch import StoreClient
 
     cuda = worker.device.type == "cuda"

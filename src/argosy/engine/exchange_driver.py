@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from argosy.core.errors import FencedError
 from argosy.core.law import Form
 from argosy.core.records import (
     CONTROLLER,
@@ -17,10 +18,12 @@ from argosy.core.records import (
     Digest,
     Entry,
     Evaluation,
+    HostStarted,
     Shard,
 )
 from argosy.engine import ops
 from argosy.engine.catch_up import Checkpoints, replayed
+from argosy.engine.digests import Digests, due
 from argosy.engine.state import Counters, stretch_of
 from argosy.exchange.digest import model_digest
 from argosy.exchange.site import Apply, SiteSide
@@ -37,9 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SMALL = 32 << 20  # parameters: up to here a digest after every round is not felt
-DIGEST_EVERY = 5  # rounds, above
-REMEMBERED = 100  # rounds whose digest waits for the reference
 CATCH_UP_S = 1800.0
 
 
@@ -76,7 +76,7 @@ class ExchangeDriver:
         self.inbox = inbox
         self.payloads = inbox.payloads
         self.evaluated: set[tuple[int, str]] = set()  # (round, source) that this site has told
-        self.wrong: str | None = None  # why the agreed model held here is not the agreed one
+        self.digests = Digests()
         self._outbox = outbox
         self._checkpoints = checkpoints
         self._state: SiteState  # `attach` brings it
@@ -84,8 +84,6 @@ class ExchangeDriver:
         self._leading = False
         self._open: int | None = None  # the post whose fate matters to the state
         self._sent: Future[int] | None = None  # of the newest post
-        self._ours: dict[int, str] = {}  # digests by round
-        self._reference: dict[int, str] = {}
         self._began = 0.0  # the window
         self._applied_at = 0.0
         self._applied_step = 0
@@ -116,8 +114,14 @@ class ExchangeDriver:
         self._checkpoints.hear(entry)
         match entry.body:
             case Digest(fragment=0) as digest if entry.writer.site == CONTROLLER:
-                self._reference[digest.round] = digest.digest
-                self._compare(digest.round)
+                self.digests.refer(digest.round, digest.digest)
+            case HostStarted() if self._replaced_by(entry):
+                raise FencedError(
+                    f"a newer life of {self.hand.host} has begun, its incarnation"
+                    f" {entry.writer.incarnation}",
+                    where=self.hand.host,
+                    hint="this process had been taken for dead; the newer one goes on",
+                )
             case Evaluation() as told if entry.writer.site == self.hand.site:
                 self.evaluated.add((told.round, told.source))
             case Contribution(n=n) if entry.writer.site == self.hand.site and n == self._open:
@@ -126,6 +130,12 @@ class ExchangeDriver:
                     self._open = None  # void: never to be named
             case _:
                 pass
+
+    def _replaced_by(self, entry: Entry) -> bool:
+        writer, me = entry.writer, self.hand
+        return (writer.site, writer.host) == (me.site, me.host) and (
+            writer.incarnation > me.incarnation
+        )
 
     def lead(self) -> bool:
         """Decide from now on, with the state as it is; False if the log knows better (rule 8)."""
@@ -201,12 +211,10 @@ class ExchangeDriver:
         self.payloads.forget(commit)
         self._applied_at = self._clock()
         self._applied_step = self._state.counters.step
-        if self._state.parameters <= SMALL or commit.last or commit.round % DIGEST_EVERY == 0:
+        if due(self._state.parameters, commit):
             digest = model_digest(self._state.holdings.a)
             self._outbox.post(Digest(fragment=0, round=commit.round, digest=digest))
-            self._ours[commit.round] = digest
-            self._compare(commit.round)
-            self._ours.pop(commit.round - REMEMBERED, None)
+            self.digests.hold(commit.round, digest)
 
     def behind(self) -> bool:
         """Not yet on the round that was agreed when this life began."""
@@ -301,12 +309,7 @@ class ExchangeDriver:
     def rolled_back(self) -> None:
         """The state has gone back to the agreed model of its round."""
         self.side.begin(self._state.counters.round)
-        self._open = self.wrong = None
-        self._ours.clear()
+        self._open = None
+        self.digests = self.digests.cleared()
         self._began = self._applied_at = self._clock()
         self._applied_step = self._state.counters.step
-
-    def _compare(self, round_: int) -> None:
-        ours, reference = self._ours.get(round_), self._reference.get(round_)
-        if ours is not None and reference is not None and ours != reference:
-            self.wrong = f"the model of round {round_} is not the agreed one"

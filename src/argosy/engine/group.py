@@ -1,8 +1,9 @@
 """The hosts of a site as one process group, whose waiting can be given up.
 
-gloo tells only ring neighbours of a dead peer and cannot cancel what is in flight, so nothing here
-blocks inside a collective: work is started, polled against a deadline and the word of the crew, and
-abandoned with its buffers when the epoch is over (docs/measured/regroup.md).
+gloo tells only ring neighbours of a dead peer and cannot cancel what is in flight (torch 2.13: the
+others wait out the whole time-out; abort, shutdown and del return at once and change nothing). So
+nothing here blocks inside a collective: work is started, polled against a deadline and the word of
+the crew, and abandoned with its buffers when the epoch is over.
 """
 
 import struct

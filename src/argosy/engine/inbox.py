@@ -162,6 +162,8 @@ class Inbox:
 
     def wait(self, within_s: float) -> None:
         """Until there is news, a payload included, or the time is up."""
+        if not self._threads:
+            return  # `take` reads by itself
         with self._news:
             if not self._entries and self._failure is None:
                 self._news.wait(within_s)

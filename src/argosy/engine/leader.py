@@ -63,10 +63,10 @@ class Leader:
 
     def _going_back(self) -> ops.Op | None:
         driver = self._driver
-        if driver.wrong is not None:
+        if (wrong := driver.digests.wrong) is not None:
             if self._reload is None:
                 self._reload = self._thread.submit(driver.agreed)
-            return ops.RollBack(reason=driver.wrong) if self._reload.done() else ops.Idle()
+            return ops.RollBack(reason=wrong) if self._reload.done() else ops.Idle()
         if driver.side.overtaken:
             self.back = "another host of this site has posted since"
         return ops.RollBack(reason=self.back) if self.back is not None else None

@@ -1,5 +1,7 @@
 """A small run written by hand: two sites, three rounds, one kill and return."""
 
+from collections.abc import Sequence
+
 from argosy.core.plan import Estimate, ExchangePlan, HostPlan, Plan, SitePlan
 from argosy.core.records import (
     Access,
@@ -135,11 +137,15 @@ STEPS: tuple[tuple[tuple[str, str, int], Body], ...] = (
 )  # fmt: skip
 
 
-def entries(upto: int | None = None) -> list[Entry]:
-    """The records so far, one a second."""
+def entries() -> list[Entry]:
+    """The whole small run, one record a second."""
+    return entries_of(STEPS)
+
+
+def entries_of(steps: Sequence[tuple[tuple[str, str, int], Body]]) -> list[Entry]:
     counters: dict[tuple[str, str, int], int] = {}
     found = []
-    for seq, (writer, body) in enumerate(STEPS[:upto], start=1):
+    for seq, (writer, body) in enumerate(steps, start=1):
         counters[writer] = counters.get(writer, 0) + 1
         site, host, life = writer
         found.append(

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from fakes import history
 
-from argosy.core.records import HostStarted
+from argosy.core.records import Body, Crew, HostEvent, HostStarted
 from argosy.observe.story import tell
 
 
@@ -62,3 +62,21 @@ def test_a_clock_that_is_wrong_by_an_hour_is_put_right_on_the_time_line() -> Non
     story = tell(told)
 
     assert story.lives[1].from_ms == start.at_ms
+
+
+def test_a_host_that_only_follows_lives_as_long_as_its_site_writes_until_it_is_lost() -> None:
+    crew = Crew(site="bonn", epoch=1, hosts=("bonn-1", "bonn-2"))
+    lost = HostEvent(what="lost", site="bonn", host="bonn-2", detail="bonn-2 was killed")
+    steps: list[tuple[tuple[str, str, int], Body]] = [
+        (history.CONTROLLER, crew),
+        (history.BONN, history.started()),
+        (("bonn", "bonn-2", 1), history.started()),
+        (history.BONN, history.progress(1_000)),
+        (history.CONTROLLER, lost),
+        (history.BONN, history.progress(2_000)),
+    ]
+
+    lives = {life.host: life for life in tell(history.entries_of(steps)).lives}
+
+    assert (lives["bonn-1"].from_ms, lives["bonn-1"].to_ms) == (2_000, 6_000)
+    assert (lives["bonn-2"].from_ms, lives["bonn-2"].to_ms) == (3_000, 4_000)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from argosy import __version__
 from argosy.cli import show
 from argosy.cluster.whole import write_whole
+from argosy.core.law import Verdict
 from argosy.core.records import Entry, RunBegun
 from argosy.lab.relay import read_counters
 from argosy.logbook import open_log
@@ -88,9 +89,20 @@ def _of(counters: Mapping[str, Mapping[str, int]], site: str, way: str) -> int:
 
 
 def _flows(job: "Job", fleet: "Fleet", story: Story) -> Iterator[tuple[str, str, str, str]]:
-    """What travels in a run: of each source, in each form, to each country it may go to."""
+    """What travels in a run: of each source, in which forms, to each country, by which rule."""
     trains = {site.site for site in story.sites if site.sources}
+    ways: dict[tuple[str, str, str, str], list[str]] = {}
     for flow in flows(job, fleet):
         stands = set(flow.places) & trains or fleet.home == flow.to
         if flow.travels and flow.to != flow.origin and stands:
-            yield f"{flow.form} of {flow.source}", flow.origin, flow.to, flow.verdict.reason
+            way = (flow.source, flow.origin, flow.to, _ground(job, flow.verdict))
+            ways.setdefault(way, []).append(flow.form)
+    for (source, origin, to, ground), forms in ways.items():
+        yield f"{', '.join(forms)} of {source}", origin, to, ground
+
+
+def _ground(job: "Job", verdict: Verdict) -> str:
+    if verdict.rule is None:
+        return verdict.reason
+    rule = job.policy.rules[verdict.rule]
+    return f"rule {verdict.rule + 1} ({rule.where}): {rule.why}" if rule.why else verdict.reason

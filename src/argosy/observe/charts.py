@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,9 +101,16 @@ def _grid(x: Axis, y: Axis, x_name: str, y_name: str) -> str:
 
 
 def lines(
-    series: "Sequence[tuple[str, Sequence[tuple[float, float]]]]", *, x_name: str, y_name: str
+    series: "Sequence[tuple[str, Sequence[tuple[float, float]]]]",
+    *,
+    x_name: str,
+    y_name: str,
+    gap: float = math.inf,
 ) -> str:
-    """One line per named series of (x, y) points, with a dot and a tooltip at each point."""
+    """One line per named series of (x, y) points, with a dot and a tooltip at each point.
+
+    Where a stretch of more than `gap` lies between two points nothing was measured: dashed.
+    """
     points = [p for _, line in series for p in line if math.isfinite(p[1])]
     if not points:
         return "<p class=quiet>Nothing was measured.</p>"
@@ -114,8 +122,12 @@ def lines(
     parts = [_grid(x, y, x_name, y_name)]
     for index, (name, line) in enumerate(series):
         seen = [(a, b) for a, b in line if math.isfinite(b)]
-        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in seen)
-        parts.append(f'<polyline points="{path}" class="line" stroke="{colour(index)}"/>')
+        for (a, b), (c, d) in pairwise(seen):
+            dash = ' stroke-dasharray="2 6"' if c - a > gap else ""
+            parts.append(
+                f'<line x1="{x.at(a):.1f}" y1="{y.at(b):.1f}" x2="{x.at(c):.1f}"'
+                f' y2="{y.at(d):.1f}" class="line" stroke="{colour(index)}"{dash}/>'
+            )
         parts.extend(
             f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="3" fill="{colour(index)}">'
             f"<title>{escape(name)}: {b:.4g} at {number(a)}</title></circle>"

@@ -1,5 +1,6 @@
 """The report of a run: one self-contained HTML page a person wants to look at. Pure."""
 
+import math
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ h2{font-size:20px;margin:44px 0 8px}p{margin:6px 0}.quiet,.tick{color:var(--quie
 .ok{color:var(--good)}.wrong{color:var(--bad)}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:15px}
 th,td{text-align:right;padding:6px 10px;border-bottom:1px solid var(--line)}
-th:first-child,td:first-child{text-align:left}th{color:var(--quiet);font-weight:600}
+th:first-child,td:first-child,.words th,.words td{text-align:left}th{color:var(--quiet);font-weight:600}
 .scroll{overflow-x:auto}svg{width:100%;height:auto;font:12px system-ui,sans-serif;fill:var(--ink)}
 .grid{stroke:var(--line)}.round{stroke:var(--quiet);stroke-width:1;opacity:.55}
 .line{fill:none;stroke-width:2.2}.bad{stroke:var(--bad);stroke-width:3;fill:none}
@@ -70,12 +71,14 @@ def _section(title: str, body: str) -> str:
     return f"<h2>{escape(title)}</h2>{body}" if body else ""
 
 
-def table(head: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> str:
+def table(head: tuple[str, ...], rows: "Sequence[tuple[str, ...]]", *, words: bool = False) -> str:
+    """Rows under a head; numbers stand right, and with `words` everything stands left."""
     cells = "".join(f"<th>{escape(name)}</th>" for name in head)
     lines = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return f'<div class="scroll"><table><tr>{cells}</tr>{lines}</table></div>'
+    kind = ' class="words"' if words else ""
+    return f'<div class="scroll"><table{kind}><tr>{cells}</tr>{lines}</table></div>'
 
 
 def crossed(site: "SiteStory") -> int:
@@ -116,6 +119,7 @@ def _losses(story: "Story") -> str:
         [(name, [(float(r), v) for r, v in seen]) for name, seen in story.losses],
         x_name="round",
         y_name="bits per byte",
+        gap=story.plan.exchange.evaluate_every if story.plan else math.inf,
     )
 
 
@@ -153,18 +157,16 @@ def _links(story: "Story") -> str:
 
 
 def _timeline(story: "Story") -> str:
-    events = "".join(
-        f"<tr><td>{max(0, mark.at_ms - story.from_ms) / 1000:.1f} s</td>"
-        f"<td>{escape(mark.host or mark.site)}</td><td>{escape(mark.what)}</td>"
-        f'<td style="text-align:left">{escape(mark.text)}</td></tr>'
+    events = [
+        (
+            f"{max(0, mark.at_ms - story.from_ms) / 1000:.1f} s",
+            mark.host or mark.site,
+            mark.what,
+            mark.text,
+        )
         for mark in story.marks
-    )
-    listed = (
-        f'<div class="scroll"><table><tr><th>when</th><th>who</th><th>what</th>'
-        f'<th style="text-align:left">in words</th></tr>{events}</table></div>'
-        if events
-        else ""
-    )
+    ]
+    listed = table(("when", "who", "what", "in words"), events, words=True) if events else ""
     return charts.timeline(story) + listed
 
 
@@ -213,7 +215,7 @@ def _ledger(story: "Story") -> str:
 
 def _policy(story: "Story", extras: Extras) -> str:
     rules = "".join(f"<li>{escape(rule)}</li>" for rule in extras.policy)
-    flows = table(("what", "from", "to", "by"), [tuple(flow) for flow in extras.flows])
+    flows = table(("what", "from", "to", "by"), extras.flows, words=True)
     opened = [
         (access.source, f"{host} ({site})", access.purpose, size(access.bytes), access.rule)
         for site, host, access in story.accesses

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from argosy.core.plan import Plan
+    from argosy.core.records import Writer
     from argosy.exchange.ledger import Ledger
 
 BYTES_PER_FP32 = 4
@@ -44,7 +45,11 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Life:
-    """One incarnation of a host, from its start to its last record."""
+    """One incarnation of a host, from its start to its last sign of life.
+
+    A host that does not lead its site writes little: it lives as long as the site it trains with
+    writes, until it is told to be lost.
+    """
 
     site: str
     host: str
@@ -130,6 +135,8 @@ class _Notes:
     losses: dict[str, dict[int, float]] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     lives: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)  # host -> incarnation, until it is lost
+    crews: dict[str, tuple[str, ...]] = field(default_factory=dict)
     accesses: list[tuple[str, str, Access]] = field(default_factory=list)
     at_of_seq: dict[int, int] = field(default_factory=dict)
 
@@ -185,8 +192,7 @@ def tell(
 def _note(notes: _Notes, entry: Entry, at_ms: int) -> None:
     writer = entry.writer
     if writer.site != CONTROLLER:
-        life = (writer.site, writer.host, writer.incarnation)
-        notes.lives[life] = (notes.lives.get(life, (at_ms, at_ms))[0], at_ms)
+        _note_life(notes, writer, at_ms)
     match entry.body:
         case RunBegun() as begun:
             notes.begun = begun
@@ -211,18 +217,30 @@ def _note(notes: _Notes, entry: Entry, at_ms: int) -> None:
             _note_measures(notes, entry, at_ms)
 
 
+def _note_life(notes: _Notes, writer: "Writer", at_ms: int) -> None:
+    notes.newest[writer.host] = writer.incarnation
+    for host in {writer.host, *notes.crews.get(writer.site, ())} & notes.newest.keys():
+        life = (writer.site, host, notes.newest[host])
+        notes.lives[life] = (notes.lives.get(life, (at_ms, at_ms))[0], at_ms)
+
+
 def _note_measures(notes: _Notes, entry: Entry, at_ms: int) -> None:
     match entry.body:
         case HostEvent(what=what, detail=detail, site=site, host=host):
             notes.marks.append(Mark(at_ms=at_ms, site=site, host=host, what=what, text=detail))
+            if what == "lost":
+                notes.newest.pop(host, None)
         case Progress() as progress:
             notes.progress.setdefault(entry.writer.site, []).append((at_ms, progress))
         case Evaluation() as seen:
             notes.losses.setdefault(seen.source, {})[seen.round] = seen.bits_per_byte
         case Access() as access:
             notes.accesses.append((entry.writer.site, entry.writer.host, access))
-        case Crew(site=site, epoch=epoch, hosts=hosts) if epoch > 1:
-            _mark(notes, entry, at_ms, "regroup", f"{site} trains with {', '.join(hosts)}", site)
+        case Crew(site=site, epoch=epoch, hosts=hosts):
+            notes.crews[site] = hosts
+            if epoch > 1:
+                words = f"{site} trains with {', '.join(hosts)}"
+                _mark(notes, entry, at_ms, "regroup", words, site)
         case _:
             pass
 

@@ -3,23 +3,44 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fakes.logbook import Signing
 from starlette.types import ASGIApp
 
 from argosy.core.fleet import Fleet, Host, Link, Site
 from argosy.core.job import Job, ModelFromConfig, Source, Training
 from argosy.core.law import Form, Policy, Rule
 from argosy.logbook.client import RemoteLogbook
+from argosy.logbook.embedded import EmbeddedLogbook
 from argosy.logbook.gate import Gate
 from argosy.logbook.server import Serving, serve
 
 PATIENCE_S = 20.0
+
+
+JOB = """version: 1
+name: test
+model: {config: {model_type: llama}}
+sources:
+  - {name: german, path: de.txt, country: DE, personal: yes}
+  - {name: japanese, path: ja.txt, country: JP, personal: no}
+training: {tokens: 100000}
+policy:
+  - {allow: [update, checkpoint, metric], from: [DE, JP], to: DE}
+"""
+FLEET = """version: 1
+home: DE
+sites:
+  frankfurt: {country: DE, link: {mbit_per_s: 100, rtt_ms: 20}, hosts: {frankfurt-1: {cores: 1}}}
+  tokyo: {country: JP, link: {mbit_per_s: 100, rtt_ms: 20}, hosts: {tokyo-1: {cores: 1}}}
+"""
 
 
 def updates_to(*destinations: str) -> Rule:
@@ -227,3 +248,31 @@ def _hang_up(end: socket.socket) -> None:
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
     end.close()
+
+
+@contextlib.contextmanager
+def connected(port: int, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
+    """A TLS connection by hand, to misbehave on."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=20.0) as plain,
+        context.wrap_socket(plain, server_hostname="logbook") as tls,
+    ):
+        yield tls
+
+
+def answer(tls: ssl.SSLSocket) -> bytes:
+    """All that comes until the server hangs up."""
+    got = b""
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while data := tls.recv(65536):
+            got += data
+    return got
+
+
+def begun(signing: Signing) -> Serving:
+    """What a server needs for a folder in which the run has begun."""
+    folder = signing.folder.parent / "log"
+    with EmbeddedLogbook(folder) as book:
+        for raw in signing.opening(signing.pen()):
+            book.append(raw)
+    return Serving(folder=folder, keys=signing.folder / "server")

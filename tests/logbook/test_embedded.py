@@ -91,6 +91,14 @@ def test_there_is_no_logbook_where_there_is_no_file(tmp_path: Path) -> None:
         open_log(tmp_path)
 
 
+def test_a_database_that_is_only_being_made_is_no_logbook_yet(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "log.db")) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+
+    with pytest.raises(DamagedError, match="no logbook here yet"):
+        open_log(tmp_path)
+
+
 def test_one_answer_holds_as_many_records_as_fit_and_at_least_one(
     tmp_path: Path, signing: Signing
 ) -> None:

@@ -1,6 +1,7 @@
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,7 @@ from argosy.core.records import (
     Shard,
     Unknown,
 )
+from argosy.logbook import encoding
 from argosy.logbook.encoding import LARGEST, canonical, decode_body, encode_body, parse
 
 PLAN = Plan(
@@ -258,3 +260,36 @@ def test_every_float_comes_back_to_the_bit(number: float) -> None:
 
     assert isinstance(decoded, Evaluation)
     assert decoded.loss.hex() == number.hex()
+
+
+class Mood(StrEnum):
+    GOOD = "good"
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Shapes that no record has yet."""
+
+    pair: tuple[float, str]
+    mood: Mood
+    maybe: tuple[int, ...] | None = None
+
+
+def test_pairs_and_enums_can_stand_in_records_to_come() -> None:
+    odd = Odd(pair=(0.5, "x"), mood=Mood.GOOD)
+
+    plain = parse(canonical(encoding._encoder(Odd)(odd)))
+
+    assert plain == {"maybe": None, "mood": "good", "pair": ["0x1.0000000000000p-1", "x"]}
+    assert encoding._decoder(Odd)(plain, "odd") == odd
+
+
+@pytest.mark.parametrize(
+    "changed", [{"mood": "bad"}, {"mood": []}, {"pair": ["0x0.0p+0"]}, {"pair": "ab"}],
+    ids=["enum", "type", "short", "text"],
+)  # fmt: skip
+def test_a_pair_or_an_enum_of_another_shape_is_refused(changed: dict[str, object]) -> None:
+    plain = {"maybe": [1], "mood": "good", "pair": ["0x0.0p+0", "x"]}
+
+    with pytest.raises(DamagedError):
+        encoding._decoder(Odd)(plain | changed, "odd")

@@ -1,30 +1,32 @@
 import contextlib
-import json
-import random
-import shutil
-import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fakes.logbook import Signing, contribution, event
-from fakes.server import RunningServer, Wire, fleet, gate_for, job, until, updates_to
+from fakes.server import (
+    FLEET,
+    JOB,
+    RunningServer,
+    Wire,
+    answer,
+    begun,
+    connected,
+    fleet,
+    gate_for,
+    job,
+    updates_to,
+)
 
 from argosy.core.errors import DamagedError, DiskError, HostError, PolicyError
 from argosy.core.records import CONTROLLER, Lead
-from argosy.logbook import server as server_module
-from argosy.logbook.admission import RECORD_LIMIT
 from argosy.logbook.client import RemoteLogbook
-from argosy.logbook.embedded import EmbeddedLogbook, StoreLimits
+from argosy.logbook.embedded import StoreLimits
 from argosy.logbook.gate import Gate
 from argosy.logbook.keys import Authority
-from argosy.logbook.listener import Deadlines
 from argosy.logbook.server import Serving
 from argosy.logbook.tls import client_tls
 
@@ -34,50 +36,9 @@ def signing(tmp_path: Path) -> Signing:
     return Signing(tmp_path / "keys", job=JOB, fleet=FLEET)
 
 
-JOB = """version: 1
-name: test
-model: {config: {model_type: llama}}
-sources:
-  - {name: german, path: de.txt, country: DE, personal: yes}
-  - {name: japanese, path: ja.txt, country: JP, personal: no}
-training: {tokens: 100000}
-policy:
-  - {allow: [update, checkpoint, metric], from: [DE, JP], to: DE}
-"""
-FLEET = """version: 1
-home: DE
-sites:
-  frankfurt: {country: DE, link: {mbit_per_s: 100, rtt_ms: 20}, hosts: {frankfurt-1: {cores: 1}}}
-  tokyo: {country: JP, link: {mbit_per_s: 100, rtt_ms: 20}, hosts: {tokyo-1: {cores: 1}}}
-"""
-
-
 @pytest.fixture
-def serving(tmp_path: Path, signing: Signing) -> Serving:
-    """A folder in which the run has begun."""
-    with EmbeddedLogbook(tmp_path / "log") as book:
-        for raw in signing.opening(signing.pen()):
-            book.append(raw)
-    return Serving(folder=tmp_path / "log", keys=tmp_path / "keys" / "server")
-
-
-@contextlib.contextmanager
-def connected(port: int, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
-    """A TLS connection by hand, to misbehave on."""
-    with (
-        socket.create_connection(("127.0.0.1", port), timeout=20.0) as plain,
-        context.wrap_socket(plain, server_hostname="logbook") as tls,
-    ):
-        yield tls
-
-
-def answer(tls: ssl.SSLSocket) -> bytes:
-    """All that comes until the server hangs up."""
-    got = b""
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        while data := tls.recv(65536):
-            got += data
-    return got
+def serving(signing: Signing) -> Serving:
+    return begun(signing)
 
 
 def test_a_stranger_without_a_certificate_gets_no_word(serving: Serving, tmp_path: Path) -> None:
@@ -280,100 +241,6 @@ def test_a_full_logbook_says_so_and_goes_on_reading(
         assert len(book.read(1)) > 2
 
 
-def test_a_record_beyond_the_limit_is_refused_while_it_comes(
-    serving: Serving, signing: Signing
-) -> None:
-    size = 50 * RECORD_LIMIT
-    with (
-        RunningServer(serving) as server,
-        connected(server.port, client_tls(signing.keys("tokyo-1"))) as tls,
-    ):
-        tls.sendall(b"POST /v1/records HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size)
-        sent = 0
-        with contextlib.suppress(ConnectionError, ssl.SSLError):
-            while sent < size:
-                sent += tls.send(bytes(65536))
-        assert sent < 20 * RECORD_LIMIT  # hung up long before the end
-
-
-QUICK = Deadlines(handshake_s=0.2, headers_s=0.2, body_s=0.2, send_s=0.2, idle_s=1.0, hang_up_s=0.2)
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"GET /v1/time HT",
-        b"GET /v1/time HTTP/1.1\r\nhost: x\r\nx: y\r\n",
-        b"GET /v1/time HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/ti",
-        b"POST /v1/records HTTP/1.1\r\nhost: x\r\ncontent-length: 900\r\n\r\n{",
-        b"GET /v1/time HTTP/1.1\r\nhost: x\r\ncontent-length: 900\r\n\r\n{",
-        b"PUT /v1/blobs/" + b"0" * 64 + b"?of=900 HTTP/1.1\r\nhost: x\r\n"
-        b"content-length: 900\r\n\r\nx",
-    ],
-    ids=["nothing", "line", "headers", "second", "record", "unread", "blob"],
-)
-def test_a_peer_that_stops_in_the_middle_is_hung_up_on(
-    serving: Serving, signing: Signing, sent: bytes
-) -> None:
-    quick = Serving(folder=serving.folder, keys=serving.keys, deadlines=QUICK)
-    with (
-        RunningServer(quick) as server,
-        connected(server.port, client_tls(signing.keys("tokyo-1"))) as tls,
-    ):
-        tls.sendall(sent)
-        answer(tls)  # ends: the socket's own time-out would fail the test
-
-        with server.client(signing.keys("tokyo-1")) as book:
-            assert len(book.read(1)) == 2
-
-
-def test_a_peer_that_never_speaks_tls_is_hung_up_on(serving: Serving) -> None:
-    quick = Serving(folder=serving.folder, keys=serving.keys, deadlines=QUICK)
-    with (
-        RunningServer(quick) as server,
-        socket.create_connection(("127.0.0.1", server.port), timeout=20.0) as plain,
-    ):
-        assert plain.recv(100) == b""
-
-
-def test_a_peer_that_takes_nothing_is_hung_up_on(serving: Serving, signing: Signing) -> None:
-    quick = Serving(
-        folder=serving.folder, keys=serving.keys, deadlines=QUICK, connections_per_site=1
-    )
-    with (
-        RunningServer(quick) as server,
-        connected(server.port, client_tls(signing.keys("tokyo-1"))) as tls,
-    ):
-        tls.sendall(b"GET /v1/probe?bytes=60000000 HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert tls.recv(100).startswith(b"HTTP/1.1 200")
-
-        with server.client(signing.keys("tokyo-1")) as book:
-            book.read(1)  # tries until the one place is free
-        assert len(answer(tls)) < 60_000_000
-
-
-def test_a_site_holds_so_many_connections_and_no_more(serving: Serving, signing: Signing) -> None:
-    few = Serving(folder=serving.folder, keys=serving.keys, connections_per_site=2)
-    request = b"GET /v1/time HTTP/1.1\r\nhost: x\r\n\r\n"
-    context = client_tls(signing.keys("tokyo-1"))
-    with RunningServer(few) as server, contextlib.ExitStack() as held:
-        for _ in range(2):
-            tls = held.enter_context(connected(server.port, context))
-            tls.sendall(request)
-            assert tls.recv(100).startswith(b"HTTP/1.1 200")
-
-        with connected(server.port, context) as third:
-            third.sendall(request)
-            assert answer(third).startswith(b"HTTP/1.1 429")
-        with server.client(signing.keys("frankfurt-1")) as other:
-            assert len(other.read(1)) == 2
-
-        held.close()
-        with server.client(signing.keys("tokyo-1")) as book:  # there is room again
-            assert len(book.read(1)) == 2
-
-
 @pytest.mark.parametrize(
     ("request_line", "status"),
     [
@@ -437,6 +304,18 @@ def test_few_bytes_go_with_each_request(serving: Serving, signing: Signing) -> N
         assert (wire.down - down) / 9 < 100
 
 
+def test_no_answer_waits_for_an_acknowledgement(serving: Serving, signing: Signing) -> None:
+    """With Nagle's algorithm left on, every answer over a kept connection takes 40 ms."""
+    took = []
+    with RunningServer(serving) as server, server.client(signing.keys("tokyo-1")) as book:
+        for _ in range(20):
+            began = time.monotonic()
+            book.clock_offset_ms()  # three round trips
+            took.append(time.monotonic() - began)
+
+    assert min(took) < 0.1
+
+
 def test_only_what_changed_is_served(serving: Serving, signing: Signing) -> None:
     with (
         RunningServer(serving) as server,
@@ -447,112 +326,3 @@ def test_only_what_changed_is_served(serving: Serving, signing: Signing) -> None
         down = wire.down
         book.read(3)
         assert wire.down - down < 100
-
-
-@contextlib.contextmanager
-def started(serving: Serving, *more: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "argosy.logbook.server", "--folder", serving.folder,
-         "--keys", serving.keys, *more],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def ready(process: subprocess.Popen[str]) -> int:
-    assert process.stdout is not None
-    said = json.loads(process.stdout.readline())
-    assert said["event"] == "ready"
-    port: int = said["port"]
-    return port
-
-
-@pytest.mark.lab
-def test_the_process_says_when_it_is_ready_and_ends_when_told(
-    serving: Serving, signing: Signing
-) -> None:
-    with started(serving, "--port", "0") as process:
-        book = RemoteLogbook(f"https://127.0.0.1:{ready(process)}", signing.keys("tokyo-1"))
-        with book:
-            assert book.append(signing.pen("tokyo-1").sign(event(), 1)) == 3
-            process.send_signal(signal.SIGTERM)
-            _, log = process.communicate(timeout=20)
-
-    assert process.returncode == 0
-    assert "Traceback" not in log
-
-
-@pytest.mark.lab
-def test_the_process_that_finds_its_port_taken_ends_with_four(serving: Serving) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = str(other.getsockname()[1])
-        with started(serving, "--port", port) as process:
-            _, log = process.communicate(timeout=20)
-
-    assert process.returncode == 4
-    assert f"port {port} is taken" in log
-    assert "Traceback" not in log
-
-
-def test_a_mistake_in_starting_has_its_exit_code(
-    serving: Serving, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.rmtree(serving.keys)
-
-    code = server_module.main(["--folder", str(tmp_path / "log"), "--keys", str(serving.keys)])
-
-    assert code == 4
-    assert "no ca.pem" in capsys.readouterr().err
-
-
-@pytest.mark.lab
-def test_large_blobs_pass_through_little_memory(
-    tmp_path: Path, serving: Serving, signing: Signing
-) -> None:
-    with started(serving) as process:
-        url = f"https://127.0.0.1:{ready(process)}"
-        with RemoteLogbook(url, signing.keys("tokyo-1")) as book:
-            book.put(b"small")
-            before = resident_kib(process.pid)
-            blob = bytes(100_000_000)
-            assert book.get(book.put(blob)) == blob
-            grown = resident_kib(process.pid) - before
-
-    assert grown < 30_000
-
-
-def resident_kib(pid: int) -> int:
-    """The most memory that a process has had."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if "VmHWM" in line).split()[1])
-
-
-@pytest.mark.lab
-def test_a_server_killed_in_the_middle_of_an_upload_keeps_what_had_arrived(
-    serving: Serving, signing: Signing
-) -> None:
-    blob = random.Random(4).randbytes(6_000_000)
-    parts = serving.folder / "blobs" / "parts"
-    with contextlib.ExitStack() as processes:
-        first = processes.enter_context(started(serving))
-        port = ready(first)
-
-        def cut(connection: int) -> int | None:
-            if connection == 0:
-                return 4_000_000
-            if connection == 1:  # the client comes back: now the server dies, and a new one starts
-                until(lambda: next(parts.iterdir()).stat().st_size > 3_900_000)
-                first.kill()
-                first.wait(20)
-                ready(processes.enter_context(started(serving, "--port", str(port))))
-            return None
-
-        with Wire(port, cut_up=cut) as wire:
-            with RemoteLogbook(wire.url, signing.keys("tokyo-1")) as book:
-                assert book.get(book.put(blob)) == blob
-            assert wire.up < 6_500_000
-        assert first.returncode == -signal.SIGKILL

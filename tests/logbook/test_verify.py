@@ -2,79 +2,27 @@ import hashlib
 import json
 import random
 import shutil
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes.logbook import Signing, contribution, event
+from fakes.logbook import Signing
+from fakes.written import Written, database, rewrite, signed_anew, write
 
-from argosy.core.records import Body, Checkpointed, Commit, Ended, Lead, Member
-from argosy.logbook.blobs import BlobFolder, digest_of
+from argosy.core.records import Lead
+from argosy.logbook.blobs import digest_of
 from argosy.logbook.chain import GENESIS, chain
 from argosy.logbook.embedded import EmbeddedLogbook
-from argosy.logbook.encoding import canonical, parse
+from argosy.logbook.encoding import parse
 from argosy.logbook.envelope import open_envelope
-from argosy.logbook.keys import Authority, Pen, read_private
+from argosy.logbook.keys import Authority
 from argosy.logbook.verify import Head, Wrong, first_wrong
-
-
-@dataclass
-class Written:
-    """A small finished run: two sites, two rounds, a checkpoint, an end."""
-
-    folder: Path
-    signing: Signing
-    raws: list[bytes]
-
-    @property
-    def blobs(self) -> BlobFolder:
-        return BlobFolder(self.folder / "blobs")
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    folder = tmp_path_factory.mktemp("run")
-    signing = Signing(folder / "keys")
-    control, tokyo = signing.pen(), signing.pen("tokyo-1")
-    frankfurt = signing.pen("frankfurt-1")
-    with EmbeddedLogbook(folder / "log") as book:
-
-        def say(pen: Pen, body: Body) -> None:
-            book.append(pen.sign(body, book.head[0]))
-
-        def commit(number: int) -> Commit:
-            members = tuple(
-                Member(site=site, n=number, tokens=10, steps=1) for site in ("frankfurt", "tokyo")
-            )
-            return Commit(
-                fragment=0, round=number, term=1, plan=1, members=members, expired=(),
-                tokens=20 * number, last=number == 2, head_seq=book.head[0],
-                head_chain=book.head[1],
-            )  # fmt: skip
-
-        for raw in signing.opening(control):
-            book.append(raw)
-        say(control, Lead(term=1))
-        for number in (1, 2):
-            for pen in (tokyo, frankfurt):
-                blob = f"update {number} of {pen.site}".encode()
-                book.put(blob, pen.site)
-                say(pen, contribution(digest_of(blob), len(blob), n=number))
-            say(control, commit(number))
-            say(tokyo, event(f"round {number} applied", site="tokyo"))
-        book.put(b"model", "controller")
-        say(control, Checkpointed(
-            round=2, at_seq=8, blob=digest_of(b"model"), bytes=5, digest="", parameters=1,
-            table="[]",
-        ))  # fmt: skip
-        say(control, Ended(
-            outcome="done", rounds=2, tokens=40, head_seq=book.head[0], head_chain=book.head[1]
-        ))  # fmt: skip
-        raws = [row.raw for row in book.rows(1)]
-    return Written(folder / "log", signing, raws)
+    return write(tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture
@@ -82,35 +30,6 @@ def written(original: Written, tmp_path: Path) -> Written:
     """A copy to damage."""
     shutil.copytree(original.folder, tmp_path / "log")
     return replace(original, folder=tmp_path / "log")
-
-
-@contextmanager
-def database(folder: Path) -> Iterator[sqlite3.Connection]:
-    db = sqlite3.connect(folder / "log.db", isolation_level=None)
-    try:
-        yield db
-    finally:
-        db.close()
-
-
-def rewrite(written: Written, raws: list[bytes]) -> None:
-    """Another log in its place, with chain and index to match: all that needs no key."""
-    with database(written.folder) as db:
-        db.execute("DELETE FROM records")
-        value = GENESIS
-        for seq, raw in enumerate(raws, 1):
-            value = chain(value, raw)
-            key = open_envelope(raw).key
-            key += "'" * db.execute("SELECT key = ? FROM records", (key,)).fetchall().count((1,))
-            db.execute("INSERT INTO records VALUES (?, ?, ?, ?)", (seq, key, value, raw))
-
-
-def signed_anew(written: Written, raw: bytes, by: str, **changes: object) -> bytes:
-    """The same record with some fields changed, signed with the key of the host `by`."""
-    fields = parse(raw) | changes
-    del fields["signature"]
-    key = read_private(written.signing.keys(by) / "host.key")
-    return canonical(fields | {"signature": key.sign(canonical(fields)).hex()})
 
 
 def named(wrong: Wrong | None) -> tuple[int, str, str]:
@@ -362,50 +281,6 @@ def test_an_index_that_says_otherwise_is_named(written: Written) -> None:
         db.execute("UPDATE records SET key = 'x' WHERE seq = 4")
 
     assert named(first_wrong(written.folder)) == (4, "contribution", "order")
-
-
-def damage_page(path: Path, page: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(page * 4096 + 8)
-        file.write(b"\xff" * 200)
-
-
-@pytest.mark.parametrize("page", range(4))
-def test_a_damaged_database_is_reported(written: Written, page: int) -> None:
-    damage_page(written.folder / "log.db", page)
-
-    assert named(first_wrong(written.folder)) == (0, "", "file")
-
-
-def test_what_is_no_database_is_reported(written: Written) -> None:
-    (written.folder / "log.db").write_bytes(b"x" * 8192)
-    assert named(first_wrong(written.folder)) == (0, "", "file")
-
-    (written.folder / "log.db").unlink()
-    assert named(first_wrong(written.folder)) == (0, "", "file")
-
-
-def test_any_changed_byte_of_the_file_is_found_or_changes_nothing(written: Written) -> None:
-    """Whatever byte of the database changes: it is named, or every record still reads the same."""
-    path = written.folder / "log.db"
-    good = path.read_bytes()
-    chance = random.Random(7)
-    found = 0
-    for _ in range(300):
-        changed = bytearray(good)
-        changed[chance.randrange(len(good))] ^= 1 << chance.randrange(8)
-        path.write_bytes(bytes(changed))
-        wrong = first_wrong(written.folder)
-        if wrong is None:
-            assert raws_of(written.folder) == written.raws
-        found += wrong is not None
-    path.write_bytes(good)
-    assert found > 50
-
-
-def raws_of(folder: Path) -> list[bytes]:
-    with database(folder) as db:
-        return [raw for (raw,) in db.execute("SELECT raw FROM records ORDER BY seq")]
 
 
 def test_what_is_wrong_is_said_in_json() -> None:

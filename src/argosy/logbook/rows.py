@@ -105,7 +105,9 @@ def _open(path: Path) -> sqlite3.Connection:
     uri = path.resolve().as_uri()
     db = connect(f"{uri}?mode=ro")
     try:
-        db.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        if db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'records'").fetchone() is None:
+            db.close()
+            raise DamagedError("no logbook here yet", where=str(path.parent))
     except sqlite3.OperationalError:
         db.close()
         # A folder that is not writable can't hold the shared-memory file of a write-ahead log.

@@ -1,3 +1,4 @@
+import contextlib
 import resource
 import shutil
 import sqlite3

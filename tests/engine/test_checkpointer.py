@@ -19,6 +19,7 @@ from argosy.core.records import (
     Commit,
     Contribution,
     Digest,
+    Drain,
     Ended,
     HostEvent,
     Lead,
@@ -197,6 +198,22 @@ def test_it_keeps_every_so_many_rounds_and_the_last(run: Run) -> None:
     assert [record.round for record in run.kept()] == [0, 2, 3]
     assert keeper.finished
     assert keeper.round == 3
+
+
+def test_in_a_drain_it_keeps_what_there_is_because_no_last_round_may_come(run: Run) -> None:
+    keeper = run.helper()
+    keeper.catch_up()
+    run.agree()
+    run.told(keeper, 1).catch_up()
+    before = [record.round for record in run.kept()]
+    run.book.say(Drain(term=1, reason="stopped"))
+
+    run.told(keeper, 1).catch_up()
+
+    assert before == [0]
+    assert [record.round for record in run.kept()] == [0, 1]
+    assert run.kept()[-1].digest == run.digests()[1]
+    assert not keeper.finished
 
 
 def test_begun_again_it_goes_on_from_the_newest_checkpoint(run: Run) -> None:

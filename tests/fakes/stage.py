@@ -296,6 +296,9 @@ class Quiet:
         self.plans.append(plan)
         return self._agrees
 
+    def recalled(self, entries: tuple[Entry, ...]) -> None:
+        self.entries += entries
+
     def heard(self, entries: tuple[Entry, ...]) -> None:
         self.entries += entries
 

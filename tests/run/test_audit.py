@@ -47,8 +47,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         return folder
 
     with contextlib.closing(stage):
-        folder = asyncio.run(whole())
-    return folder
+        return asyncio.run(whole())
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who watches a run from the terminal that leads it: line by line, or as one refreshed block."""
+"""Who watches a run from a terminal: line by line, or as one block that is refreshed."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from argosy.core.errors import SpecError
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.plan import Plan
-from argosy.core.records import Entry, RunBegun
+from argosy.core.records import Commit, Entry, RunBegun
 from argosy.observe.story import Story, tell
 from argosy.spec import parse_job
 
@@ -36,6 +36,11 @@ class Lines:
         for line in show.plan_lines(job, fleet, plan):
             self.say(line)
         return self._yes or _ask()
+
+    def recalled(self, entries: tuple[Entry, ...]) -> None:
+        rounds = [entry.body.round for entry in entries if isinstance(entry.body, Commit)]
+        if rounds:
+            self.say(f"goes on after round {rounds[-1]}")
 
     def heard(self, entries: tuple[Entry, ...]) -> None:
         for entry in entries:
@@ -68,6 +73,9 @@ class Live:
         for line in show.plan_lines(job, fleet, plan):
             self.say(line)
         return self._yes or _ask()
+
+    def recalled(self, entries: tuple[Entry, ...]) -> None:
+        self.heard(entries)
 
     def heard(self, entries: tuple[Entry, ...]) -> None:
         self._entries += entries

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from argosy.cli import show
 from argosy.cli.afterwards import counted, read_entries, specs
+from argosy.cli.audience import Lines, Live
 from argosy.core.errors import HostError, SpecError, UserError
+from argosy.core.records import Ended
+from argosy.logbook import open_log
 from argosy.observe.story import tell
 from argosy.run import lock
 from argosy.run import setup as setups
@@ -23,6 +26,7 @@ from argosy.run.resume import read_state
 from argosy.run.state import RunState
 
 LOOK_EVERY_S = 0.3
+NOBODY_LEADS = "unled"  # stopped, or its controller was killed: it can be resumed
 
 
 def list_runs(runs: Path, *, as_json: bool) -> None:
@@ -122,7 +126,7 @@ def _row(folder: RunFolder) -> dict[str, object]:
 def _status(folder: RunFolder, state: RunState) -> str:
     if state.ended:
         return state.ended.outcome
-    return "running" if lock.holder(folder.lock) is not None else "stopped"
+    return "running" if lock.holder(folder.lock) is not None else NOBODY_LEADS
 
 
 def _print_log(path: Path, lines: list[str], *, many: bool) -> None:
@@ -172,9 +176,22 @@ def export_metrics(name: str, runs: Path, to: Path) -> None:
 
 
 def watch(name: str, runs: Path) -> None:
-    from argosy.cli.watch import watch as look
-
-    look(find(runs, name))
+    """From the folder alone, whoever leads the run; until it ends or somebody presses Ctrl-C."""
+    folder = find(runs, name)
+    audience = Live(yes=True) if sys.stdout.isatty() else Lines(yes=True)
+    log = open_log(folder.logbook)
+    try:
+        heard, entries = 0, log.entries()
+        while True:
+            audience.heard(tuple(entries))
+            heard += len(entries)
+            if any(isinstance(entry.body, Ended) for entry in entries):
+                return
+            time.sleep(LOOK_EVERY_S)
+            entries = log.entries(heard + 1)
+    finally:
+        audience.close()
+        log.close()
 
 
 def _task(task: str, folder: RunFolder, *arguments: str) -> list[str]:

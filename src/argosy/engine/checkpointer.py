@@ -4,7 +4,7 @@
 
 It writes the initial model (round 0), then replays every commit with NumPy, says after each round
 what the agreed model's digest is (the reference for all sites), and puts a checkpoint into the
-logbook every `checkpoint_every` rounds and at the last. All it knows comes from the logbook, so it
+logbook every `checkpoint_every` rounds, in a drain and at the last. All it knows comes from the logbook, so it
 may be killed and started again at any point; what it has written before is never written twice.
 """
 
@@ -106,6 +106,10 @@ class Keeper:
             self._open()
         for seq, commit in self._agreement.commits[FRAGMENT][self.round :]:
             self._apply(seq, commit)
+        if self._agreement.draining is not None and self.round not in self._kept:
+            # The sites may all be gone; then no commit will come that says it is the last.
+            seq, commit = self._agreement.commits[FRAGMENT][self.round - 1]
+            self._keep(seq, self._chains[seq], commit)
 
     def _open(self) -> None:
         """From the newest checkpoint that is whole; without any, from the initial model."""

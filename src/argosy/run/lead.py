@@ -63,7 +63,7 @@ async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
     for entry in entries:
         side.hear(entry, time.monotonic())
         desk.provider.heard(entry)
-    desk.audience.heard(tuple(entries))
+    desk.audience.recalled(tuple(entries))
     if taken.state.ended is not None:
         return taken
 

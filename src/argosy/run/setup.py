@@ -46,8 +46,12 @@ class Audience(Protocol):
         """Show the plan; whether the run may begin."""
         ...
 
+    def recalled(self, entries: tuple[Entry, ...]) -> None:
+        """What stood in the logbook before this controller took the lead."""
+        ...
+
     def heard(self, entries: tuple[Entry, ...]) -> None:
-        """What was new in the logbook."""
+        """What is new in the logbook."""
         ...
 
     def close(self) -> None:

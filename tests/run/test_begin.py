@@ -1,0 +1,132 @@
+import asyncio
+import contextlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes.stage import FLEET, JOB, order
+
+from argosy.core.errors import DamagedError, PolicyError, SpecError
+from argosy.core.records import CONTROLLER, Roster, RunBegun
+from argosy.logbook import open_log
+from argosy.logbook.verify import first_wrong
+from argosy.run import setup as setups
+from argosy.run.begin import make_run, read_order
+from argosy.run.folder import RunFolder, find
+from argosy.run.setup import Setup
+
+
+def made(tmp_path: Path, *, port: int = 0) -> tuple[RunFolder, Setup]:
+    wanted = Setup(lab=True, port=port)
+    return asyncio.run(make_run(order(tmp_path), tmp_path / "runs", wanted))
+
+
+def test_without_a_fleet_that_is_what_is_said(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+
+    with pytest.raises(SpecError, match="no fleet") as refused:
+        read_order(tmp_path / "job.yaml", None)
+
+    assert refused.value.where == str(tmp_path / "fleet.yaml")
+    assert "--fleet" in str(refused.value.hint)
+
+
+def test_a_fleet_that_was_named_and_is_not_there_is_said(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+
+    with pytest.raises(SpecError, match="no such fleet file"):
+        read_order(tmp_path / "job.yaml", tmp_path / "other.yaml")
+
+
+def test_a_fleet_may_lie_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "machines.yaml").write_text(FLEET)
+
+    read = read_order(tmp_path / "job.yaml", tmp_path / "machines.yaml")
+
+    assert read.sites == {"frankfurt": ("german",), "virginia": ("english",)}
+    assert read.root == tmp_path.resolve()
+
+
+def test_a_job_that_is_not_there_or_not_text_is_said(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    with pytest.raises(SpecError, match="cannot be read"):
+        read_order(tmp_path / "job.yaml", None)
+    (tmp_path / "job.yaml").write_bytes(b"version: 1\nname: \xff\n")
+
+    with pytest.raises(SpecError, match="UTF-8"):
+        read_order(tmp_path / "job.yaml", None)
+
+
+def test_a_movement_that_no_rule_allows_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError):
+        order(tmp_path, job=JOB.split("policy:", maxsplit=1)[0])
+
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_new_run_has_its_texts_its_keys_and_its_first_two_records(tmp_path: Path) -> None:
+    folder, setup = made(tmp_path)
+
+    with contextlib.closing(open_log(folder.logbook)) as log:
+        begun, roster = (entry.body for entry in log.entries())
+
+    assert folder.job.read_text() == JOB
+    assert isinstance(begun, RunBegun)
+    assert (begun.run, begun.name, begun.job, begun.fleet) == (setup.run, "small", JOB, FLEET)
+    assert isinstance(roster, Roster)
+    assert [(seat.site, seat.host, seat.country) for seat in roster.seats] == [
+        (CONTROLLER, CONTROLLER, "DE"),
+        (CONTROLLER, "checkpointer", "DE"),
+        ("frankfurt", "frankfurt-1", "DE"),
+        ("virginia", "virginia-1", "US"),
+        ("virginia", "virginia-2", "US"),
+    ]
+    assert first_wrong(folder.logbook, authority=begun.authority) is None
+    assert find(tmp_path / "runs").path == folder.path
+
+
+def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
+    folder, _ = made(tmp_path)
+
+    private = sorted((folder.path / "keys").rglob("*.key"))
+
+    assert len(private) == 7  # authority, server, controller, checkpointer and three hosts
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+    assert (folder.path / "keys").stat().st_mode & 0o777 == 0o700
+
+
+def test_how_a_run_was_set_up_is_kept_for_the_next_controller(tmp_path: Path) -> None:
+    folder, setup = made(tmp_path, port=4711)
+
+    assert setups.load(folder) == setup
+    assert (setup.port, setup.lab, setup.data) == (4711, True, str(tmp_path.resolve()))
+    assert setup.server_url == "https://127.0.0.1:4711"
+
+
+def test_a_port_is_found_when_none_was_wanted(tmp_path: Path) -> None:
+    _, setup = made(tmp_path)
+
+    assert 1024 <= setup.port < 65536
+
+
+def test_a_run_that_was_never_set_up_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="not set up"):
+        setups.load(RunFolder(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["no JSON", "[]", "{}"])
+def test_a_damaged_setup_is_said(tmp_path: Path, content: str) -> None:
+    (tmp_path / "controller.json").write_text(content)
+
+    with pytest.raises(DamagedError, match="cannot be read"):
+        setups.load(RunFolder(tmp_path))
+
+
+def test_what_a_newer_argosy_adds_to_a_setup_is_passed_over(tmp_path: Path) -> None:
+    folder, setup = made(tmp_path)
+    path = folder.path / "controller.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "blue"}))
+
+    assert setups.load(folder) == replace(setup)

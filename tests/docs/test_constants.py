@@ -55,6 +55,8 @@ def test_the_bits_of_the_codecs_are_those_that_the_plan_reckons_with() -> None:
         ("run-folder.md", f"after {ORPHAN_AFTER_S:.0f} s they keep a snapshot"),
         ("run-folder.md", f"{vitals.FIRST_PAUSE_S}, 1, 2, ... {vitals.LONGEST_PAUSE_S:.0f} s"),
         ("errors.md", f"at least {vitals.SHORTEST_LIMIT_S:.0f} s"),
+        ("errors.md", f"({vitals.FIRST_LIMIT_S:.0f} s before its pace is known)"),
+        ("job.md", f"hears no controller for {ORPHAN_AFTER_S:.0f} s"),
         ("errors.md", "off by a minute or more" if CLOCK_OFF_MS == 60_000 else "?"),
         ("job.md", "counts for a minute at most" if LONGEST_SILENCE_MS == 60_000 else "?"),
         ("logbook.md", f"| a record | {RECORD_LIMIT >> 20} MiB |"),

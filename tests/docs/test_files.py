@@ -12,7 +12,7 @@ from argosy.core.errors import PolicyError
 from argosy.lab.faults import FORMS, parse
 from argosy.policy import explain, placement
 from argosy.spec.document import document
-from argosy.spec.fleet_file import FleetKeys
+from argosy.spec.fleet_file import _RESERVED, FleetKeys
 from argosy.spec.job_keys import JobKeys
 
 # What a key is checked within: a job and a fleet of the keys that must be there.
@@ -165,3 +165,10 @@ def test_a_refusal_reads_as_shown(name: str) -> None:
         placement(spec.parse_job(job), spec.parse_fleet(fleet))
 
     assert f"argosy: {refused.value}" == shown(name)
+
+
+def test_the_names_that_are_taken_are_those_of_the_page() -> None:
+    text = " ".join((DOCS / "fleet.md").read_text(encoding="utf-8").split())
+    taken = text.split("Taken are ", 1)[1].split(".", 1)[0]
+
+    assert sorted(taken.replace("`", "").replace(" and ", ", ").split(", ")) == sorted(_RESERVED)

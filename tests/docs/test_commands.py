@@ -1,5 +1,6 @@
 """Every `argosy ...` that a page shows is a command with options that there are."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ def commands() -> list[tuple[str, str, bool]]:
             (str(page.relative_to(ROOT)), line.split("#")[0].strip(), typed)
             for page in pages()
             for line, typed in lines(page)
-            if line.startswith("argosy ") and "argosy: " not in line
+            if re.match(r"(\.venv/bin/)?argosy ", line) and "argosy: " not in line
         }
     )
 

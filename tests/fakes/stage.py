@@ -7,7 +7,8 @@ process is started, no port is opened, and nobody trains anything: differences a
 
 import json
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 from fakes.run import progress, started
 
 from argosy.cluster.provider import Exit, Place, Process
-from argosy.core.errors import HostError
+from argosy.core.errors import DiskError, HostError
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.plan import Plan
@@ -31,12 +32,14 @@ from argosy.core.records import (
     Drain,
     Entry,
     HostEvent,
+    Lead,
     Planned,
     Shard,
 )
 from argosy.exchange.codec import encode
 from argosy.exchange.digest import model_digest
 from argosy.exchange.replay import Replay
+from argosy.logbook import Logbook
 from argosy.logbook.embedded import EmbeddedLogbook
 from argosy.logbook.keys import Pen
 from argosy.run.begin import Order, make_run, read_order
@@ -82,8 +85,36 @@ class Part:
 
     fails: list[int] = field(default_factory=list)  # exit codes of its first lives
     dies_at_round: int | None = None
+    falls_silent_at_round: int | None = None
     torch: str = "2.13.0"
     clock_ms: int = 0
+
+
+class Line:
+    """The controller's way to the logbook, which can fail for a while."""
+
+    def __init__(self, book: EmbeddedLogbook) -> None:
+        self._book = book
+        self.full = 0  # appends that find no space
+        self.away = 0  # reads that find nobody
+
+    def append(self, signed: bytes) -> int:
+        if self.full:
+            self.full -= 1
+            raise DiskError("the disk is full")
+        return self._book.append(signed)
+
+    def read(self, from_seq: int, wait_s: float = 0.0) -> list[Entry]:
+        if self.away:
+            self.away -= 1
+            raise HostError("nobody answers")
+        return self._book.read(from_seq, wait_s)
+
+    def put(self, blob: bytes) -> str:
+        return self._book.put(blob)
+
+    def get(self, digest: str) -> bytes:
+        return self._book.get(digest)
 
 
 class Stage:
@@ -93,6 +124,8 @@ class Stage:
         self.parts = dict(parts or {})
         self.done: list[str] = []  # what the controller did, in order
         self.unreachable: set[str] = set()
+        self.cues: dict[int, Callable[[], None]] = {}  # what happens when a round is agreed
+        self.export_code = 0
         self.folder: RunFolder | None = None
         self._book: EmbeddedLogbook | None = None
         self._pens: dict[str, Pen] = {}
@@ -114,10 +147,23 @@ class Stage:
         assert self._book is not None, "nobody has connected yet"
         return self._book
 
-    def connect(self, setup: Setup, keys: Path) -> EmbeddedLogbook:
+    def connect(self, setup: Setup, keys: Path) -> Logbook:
         self.folder = RunFolder(keys.parents[1])
         self._book = self._book or EmbeddedLogbook(self.folder.logbook)
-        return self._book
+        self._line = Line(self._book)
+        return self._line
+
+    def fill_the_disk(self, *, appends: int) -> None:
+        self._line.full = appends
+
+    def cut_the_line(self, *, reads: int) -> None:
+        self._line.away = reads
+
+    def somebody_takes_the_lead(self, *, term: int) -> None:
+        """With the controller's own key, in a later life."""
+        assert self.folder is not None, "a controller connects first"
+        pen = Pen.open(self.folder.keys(CONTROLLER, CONTROLLER), 99)
+        self.book.append(pen.sign(Lead(term=term), 1_700_000_000_000))
 
     def close(self) -> None:
         if self._book is not None:
@@ -202,7 +248,7 @@ class Stage:
     def _cue_start(self, host: str) -> None:
         life = self._lives[host] = self._lives.get(host, 0) + 1
         if host == "export":
-            self.ends(host, 0)
+            self.ends(host, self.export_code)
         if host in SITE_OF or host == "checkpointer":
             assert self.folder is not None, "a controller connects before it starts anybody"
             self._pens[host] = Pen.open(self.folder.keys(SITE_OF.get(host, CONTROLLER), host), life)
@@ -230,6 +276,7 @@ class Stage:
         self._model.apply(commit, self._plan, members)
         self._over = commit.last
         self._open -= members.keys()
+        self.cues.pop(commit.round, lambda: None)()
         if "checkpointer" in self._running:
             agreed = Digest(fragment=0, round=commit.round, digest=self._model.digest())
             self.says("checkpointer", agreed)
@@ -242,6 +289,8 @@ class Stage:
                 self.ends(host, -9)
             elif commit.last:
                 self.ends(host, 0)
+            elif part.falls_silent_at_round == commit.round:
+                part.falls_silent_at_round = None
             elif SITE_OF[host] in members:
                 self._post(host)
 
@@ -313,13 +362,14 @@ class Quiet:
         return [(body.what, body.host) for body in bodies if isinstance(body, HostEvent)]
 
 
-def means(stage: Stage, audience: Quiet) -> Means:
+def means(stage: Stage, audience: Quiet, *, clock: Callable[[], float] = time.monotonic) -> Means:
     return Means(
         python="python",
         env={},
         provider=lambda folder, fleet, setup, tell: stage,
         audience=audience,
         connect=stage.connect,
+        clock=clock,
     )
 
 

@@ -2,12 +2,14 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fakes.stage import JOB, Part, Quiet, Stage, begun, means
 
-from argosy.core.errors import HostError, NoPlan, SpecError
+from argosy.core.errors import HostError, NoPlan, SpecError, UserError
 from argosy.core.records import Commit, Crew, Ended, Lead
 from argosy.run import lock
 from argosy.run.audit import audit
@@ -18,10 +20,17 @@ from argosy.run.state import RunState
 LONGER = JOB.replace("4000", "30_000")  # rounds enough for a host to come back
 
 
-def led(tmp_path: Path, stage: Stage, quiet: Quiet, *, job: str = JOB) -> RunState:
+def led(
+    tmp_path: Path,
+    stage: Stage,
+    quiet: Quiet,
+    *,
+    job: str = JOB,
+    clock: Callable[[], float] = time.monotonic,
+) -> RunState:
     async def whole() -> RunState:
         folder, setup = await begun(tmp_path, job=job)
-        return await lead(folder, setup, means(stage, quiet))
+        return await lead(folder, setup, means(stage, quiet, clock=clock))
 
     with contextlib.closing(stage):
         return asyncio.run(whole())
@@ -203,3 +212,78 @@ def test_the_last_record_says_how_it_ended(tmp_path: Path) -> None:
     assert isinstance(ended.body, Ended)
     assert ended.body.rounds == state.round
     assert ended.body.head_seq == ended.seq - 1
+
+
+def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
+    stage, quiet = Stage(), Quiet()
+    stage.cues[1] = lambda: stage.ends("logbook", 1)
+
+    state = led(tmp_path, stage, quiet, job=LONGER)
+
+    assert state.ended is not None
+    assert stage.done.count("start logbook") == 2
+
+
+class JumpingClock:
+    """Steady, but for the jumps that a test makes."""
+
+    def __init__(self) -> None:
+        self.jumped_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.jumped_s
+
+
+def test_a_host_that_is_silent_for_too_long_is_told_and_started_anew(tmp_path: Path) -> None:
+    stage, quiet = Stage({"frankfurt-1": Part(falls_silent_at_round=1)}), Quiet()
+    clock = JumpingClock()
+
+    def an_hour_later() -> None:
+        clock.jumped_s += 3600.0
+
+    stage.cues[1] = an_hour_later
+
+    state = led(tmp_path, stage, quiet, job=LONGER, clock=clock)
+
+    assert ("hung", "frankfurt-1") in quiet.events()
+    assert stage.done.count("start frankfurt-1") == 2
+    assert stage.done.index("stop frankfurt-1") < stage.done.index("start export")
+    assert state.ended is not None
+
+
+def test_a_model_that_cannot_be_written_is_said_and_the_run_is_whole(tmp_path: Path) -> None:
+    stage, quiet = Stage(), Quiet()
+    stage.export_code = 5
+
+    state = led(tmp_path, stage, quiet)
+
+    assert state.ended is not None
+    assert any(line.startswith("no model:") for line in quiet.said)
+    assert any("Its checkpoint is safe" in line for line in quiet.said)
+
+
+def test_a_logbook_that_takes_nothing_for_a_while_is_said_and_waited_for(tmp_path: Path) -> None:
+    stage, quiet = Stage(), Quiet()
+    stage.cues[1] = lambda: stage.fill_the_disk(appends=5)
+
+    state = led(tmp_path, stage, quiet, job=LONGER)
+
+    assert any("takes no records now" in line for line in quiet.said)
+    assert state.ended is not None
+
+
+def test_while_the_logbook_cannot_be_read_the_controller_asks_on(tmp_path: Path) -> None:
+    stage, quiet = Stage(), Quiet()
+    stage.cues[1] = lambda: stage.cut_the_line(reads=3)
+
+    state = led(tmp_path, stage, quiet, job=LONGER)
+
+    assert state.ended is not None
+
+
+def test_a_controller_in_whose_name_somebody_newer_wrote_gives_up(tmp_path: Path) -> None:
+    stage, quiet = Stage(), Quiet()
+    stage.cues[1] = lambda: stage.somebody_takes_the_lead(term=7)
+
+    with pytest.raises(UserError, match=r"newer life|another controller"):
+        led(tmp_path, stage, quiet, job=LONGER)

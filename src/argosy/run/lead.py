@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -59,9 +58,10 @@ async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
     entries = await desk.read_all()
     life = next_incarnation(entries, CONTROLLER, CONTROLLER)
     side = ControllerSide(Writer(site=CONTROLLER, host=CONTROLLER, incarnation=life))
-    taken = Lead(state=state_of(entries), side=side, terms=_terms(desk, stop=stop))
+    clock = desk.means.clock
+    taken = Lead(state=state_of(entries), side=side, terms=_terms(desk, stop=stop), heard_s=clock())
     for entry in entries:
-        side.hear(entry, time.monotonic())
+        side.hear(entry, clock())
         desk.provider.heard(entry)
     desk.audience.recalled(tuple(entries))
     if taken.state.ended is not None:
@@ -78,7 +78,7 @@ async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
     plan = taken.state.plan
     assert plan is not None, "agreed on above"
     for host in await desk.provider.alive():
-        taken.vitals = lives.started(taken.vitals, host, plan.number, time.monotonic())
+        taken.vitals = lives.started(taken.vitals, host, plan.number, clock())
     taken.terms = _terms(desk, stop=stop, state=taken.state)
     return taken
 
@@ -88,7 +88,7 @@ async def _hear(desk: Desk, taken: Lead) -> None:
     entries = await desk.read_all(taken.state.seq + 1)
     for entry in entries:
         taken.state = fold(taken.state, entry)
-        taken.side.hear(entry, time.monotonic())
+        taken.side.hear(entry, desk.means.clock())
         desk.provider.heard(entry)
     desk.audience.heard(tuple(entries))
 

@@ -1,6 +1,7 @@
 """How a run was set up: what the next controller of the same run must know, kept in its folder."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,6 +69,7 @@ class Means:
     provider: "MakeProvider"
     audience: Audience
     connect: "Callable[[Setup, Path], Logbook]"  # with the keys of the controller
+    clock: Callable[[], float] = time.monotonic
 
 
 class MakeProvider(Protocol):

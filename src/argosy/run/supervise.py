@@ -1,7 +1,6 @@
 """The one loop of a controller: hear what is recorded, see what runs, decide, do."""
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,8 +27,8 @@ class Lead:
     state: RunState
     side: ControllerSide
     terms: Terms
+    heard_s: float  # when the newest record was read
     vitals: Vitals = field(default_factory=Vitals)
-    heard_s: float = field(default_factory=time.monotonic)
     written: int = 0  # the newest of its own records
     posting: int = 0  # records on their way into the logbook
     moving: set[str] = field(default_factory=set)  # hosts whose process is being started or ended
@@ -59,6 +58,7 @@ class _Loop:
     def __init__(self, desk: Desk, lead: Lead, tasks: asyncio.TaskGroup) -> None:
         self._desk = desk
         self._lead = lead
+        self._clock = desk.means.clock
         self._group = tasks
         self._tasks: set[asyncio.Task[None]] = set()
         self._told = ""  # what has been said about the logbook
@@ -75,7 +75,7 @@ class _Loop:
     async def turn(self, news: "asyncio.Queue[tuple[Entry, ...]]") -> Finish | None:
         lead = self._lead
         self._take(await _next(news))
-        now_s = time.monotonic()
+        now_s = self._clock()
         self._look(now_s)
 
         have = lead.vitals.alive()
@@ -112,7 +112,7 @@ class _Loop:
 
     def _take(self, entries: tuple[Entry, ...]) -> None:
         """Hear: fold the records into all that is decided on."""
-        lead, now_s = self._lead, time.monotonic()
+        lead, now_s = self._lead, self._clock()
         if not entries:
             return
         for entry in entries:
@@ -154,10 +154,10 @@ class _Loop:
             await self._desk.start(host)
         except HostError as wrong:
             self._desk.audience.say(str(wrong))
-            lead.vitals = lives.not_had(lead.vitals, host, time.monotonic())
+            lead.vitals = lives.not_had(lead.vitals, host, self._clock())
         else:
             plan = lead.state.plan.number if lead.state.plan else 0
-            lead.vitals = lives.started(lead.vitals, host, plan, time.monotonic())
+            lead.vitals = lives.started(lead.vitals, host, plan, self._clock())
         finally:
             lead.moving.discard(host)
 
@@ -185,7 +185,7 @@ async def _hear(desk: Desk, lead: Lead, news: "asyncio.Queue[tuple[Entry, ...]]"
         try:
             entries = await desk.read(from_seq, LONG_POLL_S)
         except HostError:
-            lead.vitals = lives.deaf(lead.vitals, time.monotonic())
+            lead.vitals = lives.deaf(lead.vitals, desk.means.clock())
             await asyncio.sleep(AGAIN_S)
             continue
         if entries:

@@ -82,11 +82,10 @@ class SiteBooks:
 
     def contributed(self, host: str, counter: int, tokens: int) -> None:
         """A counting contribution of `tokens`, by a site that has nothing else open."""
-        gone_back = self._counter - counter  # survivors that were a step behind a dead host
+        if counter < self._counter and self._reason == UNEXPLAINED:
+            self._reason = KILLED  # survivors that were a step behind a dead host
         self.reported(host, counter)
         self._counter = counter
-        if gone_back > 0:
-            self._lose(min(gone_back, max(0, self.pending - tokens)))
         self._lose(max(0, self.pending - tokens))
         self._find(max(0, tokens - self.pending))
         self.posted = tokens

@@ -80,9 +80,7 @@ class Tape:
 
 
 def run_begun() -> RunBegun:
-    return RunBegun(
-        run="0190-run", name="demo", argosy="0.1.0", job="", fleet="", authority="PEM"
-    )
+    return RunBegun(run="0190-run", name="demo", argosy="0.1.0", job="", fleet="", authority="PEM")
 
 
 def roster(*, torch: str = "") -> Roster:

@@ -172,6 +172,22 @@ def test_a_site_cannot_write_what_decides_the_run(tmp_path: Path, body: Body) ->
         admission.check(signing.pen("tokyo-1").sign(body, 1))
 
 
+@pytest.mark.parametrize("body", CONTROLLERS, ids=lambda body: type(body).__name__)
+def test_the_checkpointer_writes_checkpoints_and_decides_nothing(
+    tmp_path: Path, body: Body
+) -> None:
+    signing = Signing(tmp_path)
+    signing.seat(CONTROLLER, "checkpointer")
+    admission = begun(signing, signing.pen())
+    pen = signing.pen("checkpointer")
+
+    if isinstance(body, Checkpointed):
+        admission.check(pen.sign(body, 1))
+    else:
+        with pytest.raises(DamagedError, match="not checkpointer"):
+            admission.check(pen.sign(body, 1))
+
+
 def test_a_site_cannot_write_under_the_controllers_name(tmp_path: Path) -> None:
     signing = Signing(tmp_path)
     admission = begun(signing, signing.pen())

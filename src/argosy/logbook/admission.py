@@ -12,6 +12,7 @@ RECORD_LIMIT = 1024 * 1024  # bytes; a roster of a thousand hosts needs about 70
 CONTROLLER_ONLY = frozenset(
     {"run", "lead", "roster", "crew", "plan", "commit", "drain", "checkpoint", "end"}
 )
+BESIDE_CONTROLLER = frozenset({"checkpoint"})  # of these, what its helpers may write too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +37,7 @@ class Admission:
         self.seq = 0
         self._hands: dict[tuple[str, str], Hand] = {}
         self._first: Envelope | None = None  # the run record, until the roster brings its key
+        self._leads = ""  # the controller's host: it began the run
 
     def check(self, raw: bytes) -> tuple[Envelope, Body]:
         """Raises DamagedError (FencedError for an older life of the host) when it may not stand."""
@@ -56,6 +58,7 @@ class Admission:
         writer = envelope.writer
         if isinstance(body, RunBegun):
             self.run, self.authority, self._first = body.run, body.authority, envelope
+            self._leads = writer.host
         elif isinstance(body, Roster):
             self.seats = {(seat.site, seat.host): seat for seat in body.seats}
             self._first = None
@@ -91,6 +94,10 @@ class Admission:
             raise DamagedError(f"{envelope.kind}: only the controller may write it")
         if self._first is not None:
             self._check_second(seat)
+        if envelope.kind in CONTROLLER_ONLY - BESIDE_CONTROLLER and writer.host != self._leads:
+            raise DamagedError(
+                f"{envelope.kind}: only the controller may write it, not {writer.host}"
+            )
 
     def _seat(self, writer: Writer, body: Body) -> Seat:
         seats = self.seats

@@ -151,7 +151,7 @@ def test_words_left_for_the_leader_are_found() -> None:
 
         here.crews["b"].note("put/1")
 
-        assert here.crews["a"].noted("put/1")
+        soon(lambda: here.crews["a"].noted("put/1"))
 
 
 def test_without_a_crew_record_a_host_gives_up_in_time() -> None:

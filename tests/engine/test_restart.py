@@ -41,6 +41,7 @@ def all_agree(run: Town) -> bool:
 
 
 def no_snapshots(run: Town, site: str) -> None:
+    run.hosts[site].loop.bench.keeper.settle()
     for path in (run.folder / "scratch" / site).glob("snapshot-*"):
         path.unlink()
 
@@ -75,8 +76,8 @@ def test_asked_to_leave_a_site_posts_what_it_has_and_goes_on_later_as_if_nothing
 def test_a_killed_site_comes_back_by_checkpoint_and_replay(tmp_path: Path) -> None:
     run = running(tmp_path)
     run.go(lambda town: town.round >= 4)
-    del run.hosts["tokyo"]
     no_snapshots(run, "tokyo")
+    del run.hosts["tokyo"]
     run.controller.expect(["frankfurt"])
     run.go(lambda town: town.round >= 8)
 

@@ -146,9 +146,13 @@ class Keeper:
 
     def keep_now(self, snapshot: Snapshot) -> None:
         """Write it before going on, after one that is still being written."""
+        self.settle()
+        self._write(snapshot)
+
+    def settle(self) -> None:
+        """Until what is being written stands."""
         if self._thread is not None:
             self._thread.join()
-        self._write(snapshot)
 
     def _write(self, snapshot: Snapshot) -> None:
         began = self._clock()

@@ -51,7 +51,7 @@ cover:
 	$(PY) -m coverage report --format=total --fail-under=75
 
 lab: .venv/dev.stamp ## real processes on this machine, pulled plugs (minutes)
-	$(PY) -m pytest -m lab -p no:randomly --timeout=600 $(EXTRA)
+	$(PY) -m pytest -m "lab and not slow" -p no:randomly --timeout=600 $(EXTRA)
 
 slow: .venv/dev.stamp ## thousands of schedules, twenty killed controllers (half an hour)
 	$(PY) -m pytest -m slow -p no:randomly --timeout=3600 $(EXTRA)

@@ -226,6 +226,11 @@ def commits(entries: Iterable[Entry]) -> Iterator[tuple[Entry, Commit]]:
             yield entry, entry.body
 
 
+def note(figures: str) -> None:
+    """For who runs the tests with -s or reads why one failed."""
+    sys.stdout.write(f"{figures}\n")
+
+
 def rounds_of(entries: Iterable[Entry]) -> int:
     return max((commit.round for _, commit in commits(entries)), default=0)
 

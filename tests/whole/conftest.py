@@ -59,7 +59,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def town(undisturbed: Undisturbed) -> Callable[..., Town]:
     """A town that takes about so many rounds on this machine."""
 

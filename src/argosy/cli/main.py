@@ -232,13 +232,14 @@ def run(arguments: Sequence[str]) -> int:
         print(f"argosy: {wrong}", file=sys.stderr)
         return wrong.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        print("\nargosy: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        said = INTERRUPTED
     except BrokenPipeError:  # somebody piped us into `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as wrong:  # noqa: BLE001 - the last door
         return _usage(wrong) if hasattr(wrong, "show") else _unexpected(wrong)
+    if said == INTERRUPTED:  # newer typers catch the interrupt themselves
+        print("argosy: interrupted", file=sys.stderr)
     return said if isinstance(said, int) else 0
 
 

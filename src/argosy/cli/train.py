@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -51,11 +51,19 @@ async def _train(order: begin.Order, runs: Path, setup: Setup, *, yes: bool) -> 
     folder, made = await begin.make_run(order, runs, setup)
     print(f"run {show.nearby(folder.path)}")
     watching = audience(yes=yes)
+    await _watched(lead(folder, made, means(watching)), folder, watching)
+    return folder
+
+
+async def _watched(leading: Awaitable[object], folder: RunFolder, watching: Audience) -> None:
     try:
-        await lead(folder, made, means(watching))
+        await leading
+    except asyncio.CancelledError:
+        watching.close()
+        print(f"\nNothing runs any more. Go on with: argosy resume {folder.name}", file=sys.stderr)
+        raise
     finally:
         watching.close()
-    return folder
 
 
 def plan(job: Path, fleet: Path | None, wishes: Wishes, *, as_json: bool) -> None:
@@ -78,10 +86,7 @@ def plan(job: Path, fleet: Path | None, wishes: Wishes, *, as_json: bool) -> Non
 def resume(name: str, runs: Path, *, yes: bool, stop: bool = False) -> None:
     folder = find(runs, name)
     watching = audience(yes=yes)
-    try:
-        asyncio.run(take_over(folder, means(watching), stop=stop))
-    finally:
-        watching.close()
+    asyncio.run(_watched(take_over(folder, means(watching), stop=stop), folder, watching))
     leave_report(folder)
 
 

@@ -54,17 +54,17 @@ class Lines:
 class Live:
     """For terminals: the block of cli.view, refreshed in place; what is said scrolls above it."""
 
-    def __init__(self, *, yes: bool) -> None:
+    def __init__(self, *, yes: bool, console: Console | None = None) -> None:
         self._yes = yes
-        self._console = Console()
+        self._console = console or Console()
+        self._entries: list[Entry] = []
+        self._tokens = 0
+        self._told = (0, Story())  # the story, and of how many records it is
         self._block = Block(
             console=self._console,
             get_renderable=self._render,
             refresh_per_second=REFRESHES_PER_S,
         )
-        self._entries: list[Entry] = []
-        self._tokens = 0
-        self._told = (0, Story())  # the story, and of how many records it is
 
     def say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False)

@@ -8,7 +8,7 @@ from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.plan import Plan
 from argosy.core.records import Commit, Entry, Evaluation, HostEvent, HostStarted
-from argosy.observe.charts import duration, number, size
+from argosy.observe.charts import FAULTS, duration, number, size
 
 if TYPE_CHECKING:
     from argosy.observe.story import Story
@@ -99,7 +99,7 @@ def summary_lines(story: "Story") -> Iterator[str]:
 def lost_lines(story: "Story") -> Iterator[str]:
     """How long the others waited while a site was away."""
     for mark in story.marks:
-        if mark.what != "lost":
+        if mark.what not in FAULTS or not mark.site:
             continue
         others = [site for site in story.sites if site.site != mark.site]
         waited = sum(site.waited_s for site in others)

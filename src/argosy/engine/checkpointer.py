@@ -284,6 +284,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("worker", type=Path, help="worker.json")
     place = read_workplace(parser.parse_args(arguments).worker)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line per request says nothing new
     logbook = RemoteLogbook(place.url, place.keys, server_name=place.server_name)
     patient = Patient(logbook, within_s=place.orphan_after_s)
     rounds = follow(

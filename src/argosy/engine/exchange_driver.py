@@ -151,7 +151,9 @@ class ExchangeDriver:
         self._reach = agreement.round()
         self._leading = True
         self._sent = None
-        fits = self.side.resume(base=counters.round, newest=counters.n, open=counters.open_n)
+        fits = self.side.resume(
+            base=counters.round, newest=counters.n, open=counters.open_n, mark=counters.mark
+        )
         landed = counters.open_n is not None and counters.open_n <= agreement.newest_n(
             self.hand.site
         )

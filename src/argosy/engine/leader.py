@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from argosy.exchange.replay import Replay
 
 
+ORPHAN_WINDOWS = 4.0  # a site is not alone before so many windows have passed
+
+
 class Leader:
     """Decides for a site. `back` is why it has to go back to the agreed model, when it has."""
 
@@ -98,12 +101,19 @@ class Leader:
         if self._driver.side.finished:
             return ops.Leave(reason="the run is over", done=True)
         silent_s = self._bench.clock() - self._driver.inbox.controller_at
-        if silent_s > self._bench.orphan_after_s:
+        if silent_s > max(self._bench.orphan_after_s, ORPHAN_WINDOWS * self._window_s()):
             why = f"no controller has written for {silent_s:.0f} s; `argosy resume` goes on"
             return ops.Leave(reason=why, done=False)
         if stop is None:
             return None
         return self._driver.post_op(leaving=True) or ops.Leave(reason=stop, done=False)
+
+    def _window_s(self) -> float:
+        """How long a window takes, as planned: a controller has nothing to write in between."""
+        plan, exchange = self._driver.side.agreement.plan, self._driver.exchange
+        if exchange.window_steps is None or plan is None:
+            return exchange.window_seconds or 0.0
+        return exchange.window_steps * plan.site(self._driver.hand.site).seconds_per_step
 
     def _tokens_of_run(self) -> int:
         """Committed ones, and what all sites have trained since, as far as is known here."""

@@ -10,6 +10,7 @@ import torch
 from argosy.core.errors import DamagedError
 from argosy.engine.snapshot import Snapshot
 from argosy.exchange.holdings import Holdings
+from argosy.exchange.payload import mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ class Counters:
     round: int = 0  # that the agreed model is of
     committed: int = 0  # tokens of the run, up to that round
     n: int = 0  # the newest post that this state has made, or begun after
+    mark: str = ""  # of that post's payload, if this state has made it: n is used again
     trained: int = 0  # this site's tokens, as DESIGN rule 12 counts them
     tokens: int = 0  # trained since the newest post
     steps: int = 0
@@ -75,8 +77,8 @@ class SiteState:
         self.weights.set(self.holdings.a)
         self.optimizer.load(moments or {})
         self.counters = replace(
-            counters, turn=self.counters.turn + 1, tokens=0, steps=0, open_n=None, open_tokens=0,
-            open_steps=0,
+            counters, turn=self.counters.turn + 1, mark="", tokens=0, steps=0, open_n=None,
+            open_tokens=0, open_steps=0,
         )  # fmt: skip
 
     def trained(self, tokens: int, cursor: str) -> None:
@@ -102,8 +104,8 @@ class SiteState:
         self.holdings.posted(self.weights.read(), payload)
         now = self.counters
         self.counters = replace(
-            now, turn=now.turn + 1, n=n, tokens=0, steps=0, open_n=n, open_tokens=now.tokens,
-            open_steps=now.steps,
+            now, turn=now.turn + 1, n=n, mark=mark(payload), tokens=0, steps=0, open_n=n,
+            open_tokens=now.tokens, open_steps=now.steps,
         )  # fmt: skip
 
     def withdraw(self) -> None:

@@ -15,6 +15,4 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("nightly", max_examples=5_000, deadline=None, print_blob=True)
-settings.load_profile(
-    os.environ.get("ARGOSY_HYPOTHESIS", "ci" if os.environ.get("CI") else "dev")
-)
+settings.load_profile(os.environ.get("ARGOSY_HYPOTHESIS", "ci" if os.environ.get("CI") else "dev"))

@@ -303,6 +303,12 @@ def test_only_the_host_that_leads_a_crew_posts_for_the_site() -> None:
     assert told.say(writer("berlin", host="berlin-2"), contribution(1)) is None
 
 
+def test_nobody_posts_for_a_crew_without_hosts() -> None:
+    told = Told((LEADER, crew("berlin")))
+
+    assert told.say(BERLIN, contribution(1)) == "berlin-1 does not lead berlin"
+
+
 def test_fragments_count_their_posts_and_rounds_apart() -> None:
     told = both_posted()
     told.say(BERLIN, contribution(1, fragment=1))

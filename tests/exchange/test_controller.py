@@ -266,6 +266,28 @@ def test_patience_grows_when_posts_come_too_late_even_void_ones() -> None:
     assert run.side.patience_s > 2 * before
 
 
+def test_what_a_replaced_host_posts_teaches_nothing() -> None:
+    run = Run()
+    for round in (1, 2, 3, 4):
+        run.post(BERLIN, LIMA, OSAKA, n=round, base=round - 1)
+        run.decide()
+    run.say(writer("osaka", 2), started())
+    before = run.side.patience_s
+
+    run.now += 500
+    run.post(OSAKA, n=5, base=1)
+
+    assert run.side.patience_s == before
+
+
+def test_a_void_post_does_not_open_a_round() -> None:
+    run = Run()
+
+    run.say(BERLIN, contribution(7))
+
+    assert run.side.next_wake(0.0) is None
+
+
 def test_patience_shrinks_to_what_rounds_really_take() -> None:
     run = Run()
     before = run.side.patience_s

@@ -124,7 +124,7 @@ class Agreement:
     def speaks_for(self, site: str, writer: Writer) -> bool:
         """The writer leads the site's crew, in its newest life: only it posts for the site."""
         crew = self.crews.get(site)
-        leads = crew is None or crew.hosts[0] == writer.host
+        leads = crew is None or crew.hosts[:1] == (writer.host,)
         return writer.site == site and leads and not self.replaced(writer)
 
     def drained(self, site: str, fragment: int = 0) -> bool:
@@ -210,30 +210,27 @@ class Agreement:
         return None
 
     def _contribution(self, entry: Entry, body: Contribution) -> str | None:
-        site, host = entry.writer.site, entry.writer.host
-        reason = next(self._flaws_of_post(entry, body), None)
+        if self.plan is None:
+            return "before the first plan"
+        site, staleness = entry.writer.site, self.plan.exchange.staleness
+        reason = next(self._flaws_of_post(entry, body, staleness), None)
         if reason is not None:
             self._reported(entry.writer, body.trained)
             return reason
-        assert self.plan is not None
-        until = body.base + self.plan.exchange.staleness
-        self.fragment(body.fragment).take_post(Post(entry.seq, site, body, until))
+        post = Post(entry.seq, site, body, until=body.base + staleness)
+        self.fragment(body.fragment).take_post(post)
         if body.fragment == 0:
-            self._books[site].contributed(host, body.trained, body.tokens)
+            self._books[site].contributed(entry.writer.host, body.trained, body.tokens)
         return None
 
-    def _flaws_of_post(self, entry: Entry, body: Contribution) -> Iterator[str]:
+    def _flaws_of_post(self, entry: Entry, body: Contribution, staleness: int) -> Iterator[str]:
         site = entry.writer.site
-        if self.plan is None:
-            yield "before the first plan"
-            return
         if self.ended is not None:
             yield "after the end"
         if body.incarnation != entry.writer.incarnation:
             yield f"says life {body.incarnation}, written in life {entry.writer.incarnation}"
         if not self.speaks_for(site, entry.writer):
             yield f"{entry.writer.host} does not lead {site}"
-        staleness = self.plan.exchange.staleness
         yield from self.fragment(body.fragment).flaws_of_post(site, body, staleness)
 
     def _commit(self, entry: Entry, commit: Commit) -> str | None:

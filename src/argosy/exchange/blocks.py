@@ -12,6 +12,7 @@ from argosy.exchange.packing import Integers
 from argosy.exchange.vectors import STRETCH, Vector
 
 Codes = NDArray[np.uint16]
+_ZERO = np.float32(0)
 
 
 def quantise(x: Vector, block: int, most: int) -> tuple[Codes, Integers]:
@@ -53,12 +54,12 @@ def _rows(size: int, block: int) -> list[tuple[slice, int]]:
 
 def _round(part: Vector, scales: Vector, most: int, out: Integers) -> None:
     if most == 1:  # the nearest of -s, 0 and s by two comparisons
-        half = np.where(scales > 0, scales * np.float32(0.5), np.float32(np.inf))[:, None]
+        half = np.where(scales > _ZERO, scales * np.float32(0.5), np.float32(np.inf))[:, None]
         np.subtract((part >= half).view(np.int8), (part <= -half).view(np.int8), out=out)
         return
-    quotient = part / np.where(scales > 0, scales, np.float32(1))[:, None]
+    quotient = part / np.where(scales > _ZERO, scales, np.float32(1))[:, None]
     np.rint(quotient, out=quotient)
-    np.clip(quotient, -most, most, out=quotient)
+    np.clip(quotient, np.float32(-most), np.float32(most), out=quotient)
     np.copyto(out, quotient, casting="unsafe")
 
 
@@ -68,7 +69,9 @@ def _codes(largest: Vector, most: int) -> Codes:
     bits = (largest / np.float32(most)).view(np.uint32)
     odd = bits >> np.uint32(16) & np.uint32(1)
     bits = bits + (np.uint32(0xFFFF) if most > 1 else np.uint32(0x7FFF) + odd)
-    codes: Codes = np.minimum(bits >> np.uint32(16), _largest_code(most)).astype(np.uint16)
+    codes: Codes = np.minimum(bits >> np.uint32(16), np.uint32(_largest_code(most))).astype(
+        np.uint16
+    )
     return codes
 
 

@@ -76,11 +76,7 @@ class ControllerSide:
             case Drain():
                 self._quiet_s = now_s
             case Contribution(fragment=self._fragment) as body:
-                newest = agreement.newest(entry.writer.site, self._fragment)
-                if newest is not None and newest.seq == entry.seq:
-                    self._posted(body.base, now_s)
-                elif body.base < agreement.round(self._fragment):  # void, and late at any rate
-                    self._patience.posted(body.base, now_s, live=self.leading)
+                self._posted(entry, body, now_s)
             case Commit(fragment=self._fragment) as commit:
                 if entry.writer == self._writer:
                     self._in_flight = False
@@ -184,10 +180,15 @@ class ControllerSide:
 
     # -- what the clock tells ----------------------------------------------------------------------
 
-    def _posted(self, base: int, now_s: float) -> None:
-        if self._opened_s is None:
+    def _posted(self, entry: Entry, body: Contribution, now_s: float) -> None:
+        agreement, site = self.agreement, entry.writer.site
+        newest = agreement.newest(site, self._fragment)
+        counts = newest is not None and newest.seq == entry.seq
+        if counts and self._opened_s is None:
             self._opened_s = now_s
-        self._patience.posted(base, now_s, live=self.leading)
+        late = body.base < agreement.round(self._fragment)  # void perhaps, for this very reason
+        if counts or (late and agreement.speaks_for(site, entry.writer)):
+            self._patience.posted(body.base, now_s, live=self.leading)
 
     def _committed(self, commit: Commit, now_s: float) -> None:
         self._quiet_s = now_s

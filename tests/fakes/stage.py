@@ -138,6 +138,8 @@ class Stage:
         self._open: set[str] = set()  # sites with a post that no commit has named yet
         self._draining = False
         self._over = False
+        self._agreed_at = self._kept = 0
+        self._heard = 0  # the newest record that was read aloud
         self._plan: Plan | None = None
         self._model = Replay(np.zeros(PARAMETERS, np.float32), np.zeros(PARAMETERS, np.float32), 0)
         self._payloads: dict[tuple[str, int], bytes] = {}
@@ -225,16 +227,19 @@ class Stage:
         match entry.body:
             case Planned(plan=plan):
                 self._plan = plan
-            case Crew(site=site, hosts=hosts):
+            case Crew(site=site, hosts=hosts) if entry.seq > self._heard:
                 self._leaders[site] = hosts[0]
                 if hosts[0] in self._running:
                     self._post(hosts[0])
             case Drain():
                 self._draining = True
+                if "checkpointer" in self._running and self._kept < self._model.round:
+                    self._keep(self._agreed_at)
             case Commit() as commit if commit.round == self._model.round + 1:
                 self._cue_commit(entry.seq, commit)
             case _:
                 pass
+        self._heard = max(self._heard, entry.seq)
 
     # The actors -----------------------------------------------------------------------------
 
@@ -274,13 +279,13 @@ class Stage:
         assert self._plan is not None, "no commit without a plan"
         members = {m.site: self._payloads[m.site, m.n] for m in commit.members}
         self._model.apply(commit, self._plan, members)
-        self._over = commit.last
+        self._over, self._agreed_at = commit.last, seq
         self._open -= members.keys()
         self.cues.pop(commit.round, lambda: None)()
         if "checkpointer" in self._running:
             agreed = Digest(fragment=0, round=commit.round, digest=self._model.digest())
             self.says("checkpointer", agreed)
-            if commit.last:
+            if self._draining:
                 self._keep(seq)
         for host in [name for name in self._running if name in SITE_OF]:
             part = self.parts.get(host, Part())
@@ -327,6 +332,7 @@ class Stage:
             digest=model_digest(self._model.a), parameters=PARAMETERS, table="[]",
         )  # fmt: skip
         self.says("checkpointer", record)
+        self._kept = self._model.round
 
 
 class Quiet:

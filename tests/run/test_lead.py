@@ -7,15 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.stage import JOB, Part, Quiet, Stage, begun, means
+from fakes.stage import JOB, SITE_OF, Part, Quiet, Stage, begun, means
 
+from argosy.cluster.provider import Exit
 from argosy.core.errors import HostError, NoPlan, SpecError, UserError
+from argosy.core.fleet import Fleet
+from argosy.core.job import Job
+from argosy.core.plan import Plan
 from argosy.core.records import Commit, Crew, Ended, Lead
 from argosy.run import lock
 from argosy.run.audit import audit
 from argosy.run.lead import end_what_lives, lead
 from argosy.run.resume import read_state, resume
 from argosy.run.state import RunState
+from argosy.run.together import together
 
 LONGER = JOB.replace("4000", "30_000")  # rounds enough for a host to come back
 
@@ -287,3 +292,78 @@ def test_a_controller_in_whose_name_somebody_newer_wrote_gives_up(tmp_path: Path
 
     with pytest.raises(UserError, match=r"newer life|another controller"):
         led(tmp_path, stage, quiet, job=LONGER)
+
+
+class Surviving(Stage):
+    """Its hosts cannot be ended, as if the controller had been killed before it could."""
+
+    async def stop(self, host: str, *, within_s: float) -> Exit | None:  # noqa: ARG002
+        return None
+
+    async def release(self, *, within_s: float) -> tuple[Exit, ...]:  # noqa: ARG002
+        return ()
+
+
+def test_sites_that_went_on_without_a_controller_are_adopted(tmp_path: Path) -> None:
+    stage, killed = Surviving(), Impatient(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        led(tmp_path, stage, killed, job=LONGER)
+    assert stage.folder is not None
+    again = Quiet()
+
+    with contextlib.closing(stage):
+        state = asyncio.run(resume(stage.folder, means(stage, again)))
+
+    assert state.ended is not None
+    assert stage.done.count("start frankfurt-1") == 1
+    assert stage.done.count("start logbook") == 1
+    assert ("lost", "frankfurt-1") not in again.events()
+    assert audit(stage.folder).ok
+
+
+def test_sigterm_before_training_begins_ends_it_at_once(tmp_path: Path) -> None:
+    class Asked(Quiet):
+        def planned(self, job: Job, fleet: Fleet, plan: Plan) -> bool:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return super().planned(job, fleet, plan)
+
+    stage = Stage()
+
+    with pytest.raises(HostError, match="stopped before training began"):
+        led(tmp_path, stage, Asked())
+
+    assert "start frankfurt-1" not in stage.done
+    assert stage.done[-1] == "release"
+
+
+def test_a_stopped_run_whose_sites_are_all_gone_ends_with_what_is_agreed(tmp_path: Path) -> None:
+    stage, quiet = Stage(), Quiet()
+
+    def everybody_falls() -> None:
+        for host in SITE_OF:
+            stage.parts[host] = Part(fails=[1] * 9)
+            stage.ends(host, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    stage.cues[2] = everybody_falls
+
+    state = led(tmp_path, stage, quiet, job=LONGER)
+
+    assert state.ended is not None
+    assert state.ended.outcome == "stopped"
+    assert state.last is None
+    assert state.kept
+    assert stage.folder is not None
+    proof = audit(stage.folder)
+    assert proof.ok, str(proof)
+
+
+def test_of_several_failures_the_first_is_told_as_itself() -> None:
+    async def fails(what: str) -> None:
+        raise HostError(what)
+
+    async def whole() -> None:
+        await together(together(fails("one")), fails("two"))
+
+    with pytest.raises(HostError, match=r"one|two"):
+        asyncio.run(whole())

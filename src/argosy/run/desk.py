@@ -24,6 +24,7 @@ from argosy.logbook.outbox import Outbox
 from argosy.run.folder import RunFolder
 from argosy.run.reconcile import CHECKPOINTER, LOGBOOK
 from argosy.run.setup import Means, Setup
+from argosy.run.together import together
 from argosy.spec import parse_fleet, parse_job
 
 if TYPE_CHECKING:
@@ -84,7 +85,12 @@ class Desk:
     async def write(self, *bodies: Body, within_s: float = START_S) -> int:
         """Post and wait until it stands there."""
         posted = [asyncio.wrap_future(self.post(body)) for body in bodies]
-        return (await asyncio.wait_for(asyncio.gather(*posted), within_s))[-1]
+        try:
+            async with asyncio.timeout(within_s):
+                return [await each for each in posted][-1]
+        except TimeoutError:
+            away = HostError(f"the logbook takes no records within {within_s:.0f} s")
+            raise self.trouble or away from None
 
     async def read(self, from_seq: int, wait_s: float = 0.0) -> list[Entry]:
         return await asyncio.to_thread(self.logbook.read, from_seq, wait_s)
@@ -167,16 +173,18 @@ class Desk:
         """Start the logbook's server unless it lives, and wait until it answers."""
         await self.start(LOGBOOK, within_s=within_s)
         deadline = time.monotonic() + within_s
+        asking = asyncio.create_task(self.read(1))
         while True:
-            try:
-                await self.read(1)
-            except HostError as away:
-                ended = LOGBOOK not in await self.provider.alive()
-                if ended or time.monotonic() > deadline:
-                    raise self.why_ended(LOGBOOK, away) from None
-                await asyncio.sleep(0.1)
-            else:
+            await asyncio.wait({asking}, timeout=LOOK_EVERY_S)
+            if asking.done() and asking.exception() is None:
                 return
+            ended = LOGBOOK not in await self.provider.alive()
+            if ended or time.monotonic() > deadline:
+                asking.cancel()
+                silent = HostError("the logbook's server does not answer", where=LOGBOOK)
+                raise self.why_ended(LOGBOOK, silent)
+            if asking.done():
+                asking = asyncio.create_task(self.read(1))
 
     def why_ended(self, host: str, otherwise: UserError, *, log: Path | None = None) -> UserError:
         """What a process that failed said last, as an error of its own kind; else `otherwise`."""
@@ -196,7 +204,7 @@ class Desk:
         """All that train. They post what they have, so the logbook must outlive them."""
         alive = await self.provider.alive()
         hosts = [host for host in alive if self.site_of(host) != CONTROLLER]
-        await asyncio.gather(*(self.provider.stop(host, within_s=STOP_S) for host in hosts))
+        await together(*(self.provider.stop(host, within_s=STOP_S) for host in hosts))
 
     async def close(self) -> None:
         """Put the pen down and end every process: those that others need go last."""

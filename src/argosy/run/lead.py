@@ -2,11 +2,12 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine
 from dataclasses import replace
+from typing import Any, Self
 
 from argosy.core.errors import HostError
+from argosy.core.plan import Plan
 from argosy.core.records import CONTROLLER, Writer
 from argosy.exchange.controller import ControllerSide
 from argosy.logbook.keys import Pen, next_incarnation
@@ -19,8 +20,9 @@ from argosy.run.folder import RunFolder
 from argosy.run.planning import agree_on_plan
 from argosy.run.react import Terms
 from argosy.run.setup import Means, Setup
-from argosy.run.state import RunState, fold, state_of
+from argosy.run.state import RunState
 from argosy.run.supervise import Lead, supervise
+from argosy.run.vitals import Vitals
 
 
 async def lead(folder: RunFolder, setup: Setup, means: Means, *, stop: bool = False) -> RunState:
@@ -29,18 +31,57 @@ async def lead(folder: RunFolder, setup: Setup, means: Means, *, stop: bool = Fa
     A new run and a resumed one take the same way. However it ends, no process is left behind;
     only a killed controller leaves its sites at work, for the next one to find.
     """
-    with lock.held(folder.lock):
+    with lock.held(folder.lock), _Stopping(stop) as stopping:
         desk = Desk(folder, setup, means)
         try:
-            taken = await _take_the_lead(desk, stop=stop)
+            taken = await stopping.unless_asked(_take_the_lead(desk))
             if taken.state.ended is None:
-                with _asked_to_stop(taken):
-                    end = await supervise(desk, taken)
+                stopping.follows(taken)
+                end = await supervise(desk, taken)
                 await finish(desk, taken.state, end)
                 await _hear(desk, taken)
             return taken.state
         finally:
             await desk.close()
+
+
+class _Stopping:
+    """`argosy stop` sends SIGTERM: one more round, then the end as usual."""
+
+    def __init__(self, stop: bool) -> None:
+        self._stop = stop
+        self._lead: Lead | None = None
+        self._bringing_up: asyncio.Task[Lead] | None = None
+
+    def __enter__(self) -> Self:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._asked)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+
+    async def unless_asked(self, bringing_up: Coroutine[Any, Any, Lead]) -> Lead:
+        """Before anybody trains there is no round to end with."""
+        self._bringing_up = asyncio.create_task(bringing_up)
+        try:
+            return await self._bringing_up
+        except asyncio.CancelledError:
+            if not self._stop:
+                raise
+            raise HostError(
+                "stopped before training began", hint="`argosy resume` begins anew."
+            ) from None
+
+    def follows(self, lead: Lead) -> None:
+        self._lead = lead
+        lead.terms = replace(lead.terms, stop=self._stop)
+
+    def _asked(self) -> None:
+        self._stop = True
+        if self._lead is not None:
+            self.follows(self._lead)
+        elif self._bringing_up is not None:
+            self._bringing_up.cancel()
 
 
 async def end_what_lives(folder: RunFolder, means: Means) -> None:
@@ -51,7 +92,7 @@ async def end_what_lives(folder: RunFolder, means: Means) -> None:
         await desk.close()
 
 
-async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
+async def _take_the_lead(desk: Desk) -> Lead:
     await desk.provider.adopt(desk.folder.path)
     await desk.provider.prepare(desk.fleet, within_s=PREPARE_S)
     await desk.serve()
@@ -59,9 +100,9 @@ async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
     life = next_incarnation(entries, CONTROLLER, CONTROLLER)
     side = ControllerSide(Writer(site=CONTROLLER, host=CONTROLLER, incarnation=life))
     clock = desk.means.clock
-    taken = Lead(state=state_of(entries), side=side, terms=_terms(desk, stop=stop), heard_s=clock())
+    taken = Lead(state=RunState(), side=side, terms=_terms(desk), heard_s=clock())
+    taken.hear(entries, clock())
     for entry in entries:
-        side.hear(entry, clock())
         desk.provider.heard(entry)
     desk.audience.recalled(tuple(entries))
     if taken.state.ended is not None:
@@ -77,49 +118,37 @@ async def _take_the_lead(desk: Desk, *, stop: bool) -> Lead:
         await _hear(desk, taken)
     plan = taken.state.plan
     assert plan is not None, "agreed on above"
-    for host in await desk.provider.alive():
-        taken.vitals = lives.started(taken.vitals, host, plan.number, clock())
-    taken.terms = _terms(desk, stop=stop, state=taken.state)
+    taken.vitals = await _found_at_work(desk, plan.number)
+    taken.terms = _terms(desk, plan)
     return taken
+
+
+async def _found_at_work(desk: Desk, plan: int) -> Vitals:
+    """Who lives already: the helpers, and on resume the sites that went on by themselves."""
+    vitals, now_s = Vitals(), desk.means.clock()
+    for host in await desk.provider.alive():
+        vitals = lives.started(vitals, host, plan, now_s)
+        vitals = lives.heard(vitals, host, now_s, work=False)
+    return vitals
 
 
 async def _hear(desk: Desk, taken: Lead) -> None:
     """Read on to the end, so that what was just written counts."""
     entries = await desk.read_all(taken.state.seq + 1)
+    taken.hear(entries, desk.means.clock())
     for entry in entries:
-        taken.state = fold(taken.state, entry)
-        taken.side.hear(entry, desk.means.clock())
         desk.provider.heard(entry)
     desk.audience.heard(tuple(entries))
 
 
-def _terms(desk: Desk, *, stop: bool, state: RunState | None = None) -> Terms:
+def _terms(desk: Desk, plan: Plan | None = None) -> Terms:
     """What the user set, and what the planned hosts and links cost."""
-    plan = state.plan if state else None
-    planned = {host.host for site in plan.sites for host in site.hosts} if plan else set()
+    sites = plan.sites if plan else ()
+    planned = {host.host for site in sites for host in site.hosts}
     hosts = [host for site in desk.fleet.sites for host in site.hosts if host.name in planned]
-    sites = [site.site for site in plan.sites] if plan else []
     return Terms(
         tokens=desk.job.training.tokens,
         limits=desk.job.limits,
         price_per_hour=sum(host.price_per_hour for host in hosts),
-        price_per_gb=sum(desk.fleet.link(site).price_per_gb for site in sites),
-        stop=stop,
+        price_per_gb=sum(desk.fleet.link(site.site).price_per_gb for site in sites),
     )
-
-
-@contextmanager
-def _asked_to_stop(taken: Lead) -> Iterator[None]:
-    """`argosy stop` sends SIGTERM: one more round, then the end as usual."""
-    loop = asyncio.get_running_loop()
-
-    def drain() -> None:
-        taken.terms = replace(taken.terms, stop=True)
-
-    with suppress(NotImplementedError):
-        loop.add_signal_handler(signal.SIGTERM, drain)
-    try:
-        yield
-    finally:
-        with suppress(NotImplementedError):
-            loop.remove_signal_handler(signal.SIGTERM)

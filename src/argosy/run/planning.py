@@ -18,6 +18,7 @@ from argosy.policy import placement
 from argosy.run.desk import LOOK_EVERY_S, Desk
 from argosy.run.reconcile import CHECKPOINTER
 from argosy.run.state import RunState
+from argosy.run.together import together
 
 CALIBRATE_S = 300.0
 UNWEIGHED_GB = 1e6
@@ -85,9 +86,15 @@ async def measure(desk: Desk, *, within_s: float = CALIBRATE_S) -> Measured:
         return Measured(facts=facts, links=(), parameters=await _parameters(desk, within_s))
     desk.audience.say(f"Measuring {len(trains)} hosts with the job's own model ...")
     hosts = [host.name for host in trains]
-    async with asyncio.timeout(within_s):
-        await asyncio.gather(*(_start(desk, host) for host in hosts))
-        ends = await desk.ends(set(hosts))
+    try:
+        async with asyncio.timeout(within_s):
+            await together(*(_start(desk, host) for host in hosts))
+            ends = await desk.ends(set(hosts))
+    except TimeoutError:
+        raise HostError(
+            f"the hosts were not measured within {within_s:.0f} s",
+            hint="See calibrate.txt of each host in the run's folder, under sites/.",
+        ) from None
     told = {host: _told(desk, ends[host]) for host in hosts}
     return Measured(
         facts=tuple(HostFacts(**told[host]["facts"]) for host in hosts),
@@ -169,12 +176,13 @@ def _declared(desk: Desk, host: Host) -> HostFacts:
 async def _parameters(desk: Desk, within_s: float) -> int:
     """How large the model is, from the checkpointer: it makes the initial one."""
     await desk.start(CHECKPOINTER)
-    async with asyncio.timeout(within_s):
-        while True:
-            for entry in await desk.read_all():
-                if isinstance(entry.body, Checkpointed):
-                    return entry.body.parameters
-            if CHECKPOINTER not in await desk.provider.alive():
-                failed = HostError("the initial model could not be made", where=CHECKPOINTER)
-                raise desk.why_ended(CHECKPOINTER, failed)
-            await asyncio.sleep(LOOK_EVERY_S)
+    deadline_s = desk.means.clock() + within_s
+    while True:
+        for entry in await desk.read_all():
+            if isinstance(entry.body, Checkpointed):
+                return entry.body.parameters
+        ended = CHECKPOINTER not in await desk.provider.alive()
+        if ended or desk.means.clock() > deadline_s:
+            failed = HostError("the initial model could not be made", where=CHECKPOINTER)
+            raise desk.why_ended(CHECKPOINTER, failed)
+        await asyncio.sleep(LOOK_EVERY_S)

@@ -1,4 +1,7 @@
-"""What a controller does about where its run stands. Pure: the clock is handed in."""
+"""What a controller does about where its run stands. Pure: the clock is handed in.
+
+Rounds are `exchange.ControllerSide`'s to decide; it is told here whom a round waits for.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +15,8 @@ from argosy.run.state import HostState, RunState, SiteState
 from argosy.run.vitals import Exit, Life, Vitals
 
 CLOCK_OFF_MS = 60_000  # certificates bear a day, the order is by sequence: it is only worth a word
-HOPELESS: dict[int | None, type[UserError]] = {
-    2: SpecError,
-    3: PolicyError,
-}  # another start mends neither a mistake nor a refusal
+# Exit codes of a worker that another start would not change: a mistake in the specs, a refusal.
+HOPELESS: dict[int | None, type[UserError]] = {2: SpecError, 3: PolicyError}
 LAST_WORDS_S = 60.0  # after the last round, for the sites to say what they hold
 
 
@@ -154,7 +155,7 @@ def _finish(seen: Seen, side: ControllerSide) -> Finish | None:
     if not side.over(seen.now_s) or not state.kept:
         return None
     busy = crews(state) & seen.vitals.alive()
-    if busy and seen.now_s - seen.heard_s < LAST_WORDS_S:
+    if state.last and busy and seen.now_s - seen.heard_s < LAST_WORDS_S:
         return None
     return Finish(outcome=state.draining.reason if state.draining else "done")
 

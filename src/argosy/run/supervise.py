@@ -1,7 +1,11 @@
-"""The one loop of a controller: hear what is recorded, see what runs, decide, do."""
+"""The one loop of a controller: hear what is recorded, see what runs, decide, do.
+
+Four pure modules decide: `state` folds the records, `vitals` what is seen of the processes,
+`reconcile` says which processes should live, `react` what to write. Here it is only done.
+"""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +17,7 @@ from argosy.run.desk import STOP_S, Desk
 from argosy.run.react import Append, Fail, Finish, Restart, Seen, Terms, react
 from argosy.run.reconcile import Start, Stop, reconcile, wanted
 from argosy.run.state import RunState, fold
+from argosy.run.together import first
 from argosy.run.vitals import Vitals
 
 LONG_POLL_S = 1.0  # also how long an interrupted controller waits for its reader
@@ -38,6 +43,16 @@ class Lead:
         """Whether the state contains all that was decided: else it would be decided twice."""
         return not self.posting and self.state.seq >= self.written
 
+    def hear(self, entries: Iterable[Entry], now_s: float) -> None:
+        """Fold records into all that is decided on."""
+        for entry in entries:
+            self.state = fold(self.state, entry)
+            self.side.hear(entry, now_s)
+            if entry.writer.site != CONTROLLER:
+                work = isinstance(entry.body, Progress | Contribution)
+                self.vitals = lives.heard(self.vitals, entry.writer.host, now_s, work=work)
+            self.heard_s = now_s
+
 
 async def supervise(desk: Desk, lead: Lead) -> Finish:
     """Bring the run up, keep it going, and come back when its last round is safe."""
@@ -51,7 +66,7 @@ async def supervise(desk: Desk, lead: Lead) -> Finish:
             loop.drop_everything()
             return end
     except* UserError as wrong:
-        raise _first(wrong) from None
+        raise first(wrong) from None
 
 
 class _Loop:
@@ -74,20 +89,22 @@ class _Loop:
 
     async def turn(self, news: "asyncio.Queue[tuple[Entry, ...]]") -> Finish | None:
         lead = self._lead
-        self._take(await _next(news))
+        entries = await _next(news)
         now_s = self._clock()
+        self._take(entries, now_s)
         self._look(now_s)
 
-        have = lead.vitals.alive()
-        for step in reconcile(wanted(lead.state, lead.vitals, now_s), have):
+        for step in reconcile(wanted(lead.state, lead.vitals, now_s), lead.vitals.alive()):
             match step:
                 case Start(host=host):
                     self._move(host, self._start(host))
                 case Stop(host=host):
                     self._move(host, self._stop(host))
 
-        if not lead.up_to_date:
-            return None
+        return self._react(now_s) if lead.up_to_date else None
+
+    def _react(self, now_s: float) -> Finish | None:
+        lead = self._lead
         seen = Seen(
             state=lead.state,
             vitals=lead.vitals,
@@ -110,19 +127,13 @@ class _Loop:
                     return action
         return None
 
-    def _take(self, entries: tuple[Entry, ...]) -> None:
-        """Hear: fold the records into all that is decided on."""
-        lead, now_s = self._lead, self._clock()
+    def _take(self, entries: tuple[Entry, ...], now_s: float) -> None:
+        """Hear."""
         if not entries:
             return
+        self._lead.hear(entries, now_s)
         for entry in entries:
-            lead.state = fold(lead.state, entry)
-            lead.side.hear(entry, now_s)
-            if entry.writer.site != CONTROLLER:
-                work = isinstance(entry.body, Progress | Contribution)
-                lead.vitals = lives.heard(lead.vitals, entry.writer.host, now_s, work=work)
             self._desk.provider.heard(entry)
-        lead.heard_s = now_s
         self._desk.audience.heard(entries)
 
     def _look(self, now_s: float) -> None:
@@ -199,8 +210,3 @@ async def _next(news: "asyncio.Queue[tuple[Entry, ...]]") -> tuple[Entry, ...]:
         return await asyncio.wait_for(news.get(), TURN_S)
     except TimeoutError:
         return ()
-
-
-def _first(wrong: BaseExceptionGroup[UserError]) -> UserError:
-    inner = wrong.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

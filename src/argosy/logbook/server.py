@@ -88,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(_until_told(_serving(arguments)))
     except UserError as wrong:
+        said = {"what": wrong.what, "where": wrong.where, "hint": wrong.hint}
+        sys.stdout.write(json.dumps({"event": "error", "kind": type(wrong).__name__} | said) + "\n")
         sys.stderr.write(f"{wrong}\n")
         return wrong.exit_code
     return 0

@@ -59,11 +59,10 @@ def test_with_nothing_lost_delayed_or_weighed_the_run_is_data_parallel_sgd() -> 
             step = RATE * gradient(local[site].astype(np.float64), batch[shares[site]])
             local[site] -= step.astype(np.float32)
             payloads[site] = held[site].post(local[site], "fp32")
-            side.posted(round)
             tokens = 128 * SITES[site]
-            log.append(
-                writer(site), contribution(round, round - 1, tokens=tokens, steps=1, trained=0)
-            )
+            post = contribution(round, round - 1, tokens=tokens, steps=1, trained=0)
+            side.posted(post)
+            log.append(writer(site), post)
         heard()
         assert not any(side.may_train(0) for side in sides.values())
         members = tuple(

@@ -45,10 +45,10 @@ class Berlin:
 
     def post(self, *, final: bool = False, writer: Writer = BERLIN) -> int:
         """Decided here, and landed."""
-        n, base = self.side.next_n, self.side.base
-        self.side.posted(n)
-        life = writer.incarnation
-        return self.say(writer, contribution(n, base, final=final, incarnation=life))
+        n, base, life = self.side.next_n, self.side.base, writer.incarnation
+        body = contribution(n, base, final=final, incarnation=life)
+        self.side.posted(body)
+        return self.say(writer, body)
 
     def keeps(self) -> int | None:
         return self.side.open
@@ -124,7 +124,7 @@ def test_a_void_commit_is_not_applied() -> None:
 def test_it_posts_again_only_when_the_last_post_is_named_and_that_commit_applied() -> None:
     berlin = Berlin()
     assert berlin.side.can_post()
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
     assert not berlin.side.can_post(), "on its way"
     berlin.say(BERLIN, contribution(1))
     assert not berlin.side.can_post(), "outstanding"
@@ -139,7 +139,7 @@ def test_it_posts_again_only_when_the_last_post_is_named_and_that_commit_applied
 
 def test_a_void_post_is_posted_again_under_its_number() -> None:
     berlin = Berlin(staleness=1)
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
     berlin.say(LIMA, contribution(1))
     berlin.say(LEADER, commit(1, ("lima", 1)))
     assert berlin.keeps() == 1
@@ -154,12 +154,12 @@ def test_a_void_post_is_posted_again_under_its_number() -> None:
 
 def test_hearing_a_void_post_twice_does_not_touch_its_second_try() -> None:
     berlin = Berlin(staleness=1)
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
     berlin.say(LIMA, contribution(1))
     berlin.say(LEADER, commit(1, ("lima", 1)))
     berlin.say(BERLIN, contribution(1, 0))
     berlin.apply()
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
 
     berlin.side.hear(berlin.log.entries[-1])
 
@@ -187,7 +187,7 @@ def test_before_there_is_a_plan_nothing_is_trained_or_posted() -> None:
 
 def test_it_takes_no_notice_of_others_posts_and_fragments() -> None:
     berlin = Berlin()
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
 
     berlin.say(LIMA, contribution(1))
     berlin.say(BERLIN, contribution(1, fragment=3))
@@ -257,7 +257,7 @@ def test_a_last_post_on_its_way_is_not_made_twice() -> None:
     berlin = Berlin()
     berlin.say(LEADER, DRAIN)
 
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1, final=True))
 
     assert not berlin.drains()
     assert not berlin.side.may_train(0)
@@ -265,7 +265,7 @@ def test_a_last_post_on_its_way_is_not_made_twice() -> None:
 
 def test_a_post_that_was_made_before_the_drain_was_heard_is_followed_by_a_last_one() -> None:
     berlin = Berlin()
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
     berlin.say(LEADER, DRAIN)
     berlin.say(BERLIN, contribution(1))
     assert berlin.drains()
@@ -282,7 +282,7 @@ def test_a_post_that_was_made_before_the_drain_was_heard_is_followed_by_a_last_o
 def test_a_last_post_that_is_void_is_made_again() -> None:
     berlin = Berlin(staleness=1)
     berlin.say(LEADER, DRAIN)
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
     berlin.say(LIMA, contribution(1))
     berlin.say(LEADER, commit(1, ("lima", 1)))
 
@@ -422,19 +422,33 @@ def test_a_site_is_overtaken_by_a_post_of_its_own_that_it_knows_nothing_of() -> 
 def test_what_a_replaced_host_posts_overtakes_nobody() -> None:
     berlin = Berlin()
     berlin.say(LEADER, crew("berlin", "berlin-2"))
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
 
-    berlin.say(BERLIN, contribution(1))
+    berlin.say(BERLIN, contribution(1, tokens=70))
 
     assert not berlin.overtaken()
     assert berlin.keeps() == 1
     berlin.say(writer("berlin", host="berlin-2"), contribution(1))
     assert berlin.side.agreement.newest_n("berlin") == 1
+    assert not berlin.overtaken()
+
+
+def test_another_life_s_post_of_the_same_number_is_not_taken_for_its_own() -> None:
+    """A zombie's own post is still on its way when its successor's lands."""
+    zombie = Berlin()
+    zombie.side.posted(contribution(1))
+    zombie.say(AGAIN, started())
+
+    zombie.say(AGAIN, contribution(1, incarnation=2, tokens=70))
+
+    assert zombie.overtaken()
+    zombie.say(BERLIN, contribution(1))
+    assert zombie.keeps() is None
 
 
 def test_a_rollback_while_a_post_is_on_its_way_is_not_overtaken_by_it() -> None:
     berlin = Berlin()
-    berlin.side.posted(1)
+    berlin.side.posted(contribution(1))
 
     berlin.side.begin(0)
     assert not berlin.side.can_post(), "one on its way is enough"

@@ -251,7 +251,6 @@ class SiteProcess(Process):
         plan = self.side.agreement.plan
         assert plan is not None
         payload = carried.holdings.post(carried.local, plan.exchange.codec)
-        self.side.posted(n)
         blob = f"sha256:{hashlib.sha256(payload).hexdigest()}"
         body = contribution(
             n,
@@ -266,6 +265,7 @@ class SiteProcess(Process):
         carried.posted, carried.unposted = carried.unposted, []
         carried.open = carried.newest = n
         carried.mark = mark(payload)
+        self.side.posted(body)
         self.post(body, {blob: payload})
         self._truth.in_posts[self.writer, self._counter] = list(carried.posted)
 

@@ -124,10 +124,8 @@ class ExchangeDriver:
                 )
             case Evaluation() as told if entry.writer.site == self.hand.site:
                 self.evaluated.add((told.round, told.source))
-            case Contribution(n=n) if entry.writer.site == self.hand.site and n == self._open:
-                post = self.side.agreement.post(self.hand.site, n)
-                if post is None or post.seq != entry.seq:
-                    self._open = None  # void: never to be named
+            case Contribution() if self._leading and self.side.open is None:
+                self._open = None  # void: never to be named
             case _:
                 pass
 
@@ -279,7 +277,7 @@ class ExchangeDriver:
             shards=tuple(shards),
             final=self.side.should_drain,
         )
-        self.side.posted(op.n)
+        self.side.posted(body)
         self._open = op.n
         self._began = self._clock()
         return body

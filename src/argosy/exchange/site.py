@@ -8,9 +8,9 @@ The engine asks at every step boundary and does what it is told; the arithmetic 
         holdings.apply(local, mean, lr, momentum, named=apply.named)
         side.applied(apply)
     if the window is over (or side.should_drain) and something was trained and side.can_post():
-        contribution = Contribution(n=side.next_n, base=side.base, final=side.should_drain, ...)
         payload = holdings.post(local, codec, block)
-        side.posted(contribution.n)
+        contribution = Contribution(n=side.next_n, base=side.base, final=side.should_drain, ...)
+        side.posted(contribution)
         outbox.post(contribution, blobs)
 
 **Coming back.** A process that starts again replays the log into a new SiteSide, past its own
@@ -44,11 +44,9 @@ class SiteSide:
         self.fragment = fragment
         self.agreement = Agreement()
         self.base = 0  # the last round applied
-        self.overtaken = False  # the log holds a post of this site that this state knows nothing of
-        self._known = 0  # the newest n that this state has posted, or begun after
-        self._in_flight: int | None = None  # posted, not heard back yet
+        self.overtaken = False  # the log holds a post of this site that this state has not made
+        self._in_flight: Contribution | None = None  # posted, not heard back yet
         self._open: int | None = None  # the post whose p and e' Holdings keeps
-        self._final_in_flight = False
 
     # -- coming back -------------------------------------------------------------------------------
 
@@ -77,8 +75,6 @@ class SiteSide:
         self.base = base
         self.overtaken = False
         self._open = None
-        landed = self.agreement.newest_n(self.site, self.fragment)
-        self._known = max(landed, self._in_flight or 0)
 
     # -- hearing and applying ----------------------------------------------------------------------
 
@@ -86,16 +82,16 @@ class SiteSide:
         new, body = self.agreement.hear(entry), entry.body
         if not new or not isinstance(body, Contribution) or body.fragment != self.fragment:
             return
-        if not self.agreement.speaks_for(self.site, entry.writer):
+        if entry.writer.site != self.site:
             return
-        post = self.agreement.post(self.site, body.n, self.fragment)
-        counts = post is not None and post.seq == entry.seq
-        if counts and body.n > self._known:
-            self.overtaken = True
-        if body.n == self._in_flight:
-            self._in_flight, self._final_in_flight = None, False
-            if not counts:  # void: the difference stays in the local model, n is used again
-                self._open, self._known = None, body.n - 1
+        newest = self.agreement.newest(self.site, self.fragment)
+        counts = newest is not None and newest.seq == entry.seq
+        if body == self._in_flight:
+            self._in_flight = None
+            if not counts:  # void: the difference is still in the local model, n is used again
+                self._open = None
+        elif counts:
+            self.overtaken = True  # by another life of this site
 
     def next(self) -> Apply | None:
         """The commit after the last one applied; the same one until it is `applied`."""
@@ -138,11 +134,11 @@ class SiteSide:
             return False
         return self.agreement.round(self.fragment) < self.base + plan.exchange.staleness
 
-    def posted(self, n: int) -> None:
-        """The post `n` is on its way; Holdings keeps its p and e'."""
-        assert n == self.next_n, (n, self.next_n)
-        self._final_in_flight = self.should_drain
-        self._in_flight = self._open = self._known = n
+    def posted(self, contribution: Contribution) -> None:
+        """The post is on its way; Holdings keeps its p and e'."""
+        assert contribution.n == self.next_n, (contribution.n, self.next_n)
+        self._in_flight = contribution
+        self._open = contribution.n
 
     # -- training and ending -----------------------------------------------------------------------
 
@@ -152,7 +148,7 @@ class SiteSide:
         its last post trains one step first: an empty post does not count."""
         return (
             self.agreement.draining is not None
-            and not self._final_in_flight
+            and not (self._in_flight is not None and self._in_flight.final)
             and not self.agreement.drained(self.site, self.fragment)
             and not self._over()
         )

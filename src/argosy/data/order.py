@@ -98,7 +98,7 @@ class Sequences:
 
     def window(self, index: int) -> "NDArray[Any]":
         """The window at `index` in reading order, as it lies in its stream."""
-        which = int(np.searchsorted(self._ends, index, side="right"))
+        which = int(self._ends.searchsorted(np.int64(index), side="right"))
         start = (index - int(self._ends[which]) + self._windows[which]) * self.sequence
         return self._streams[which][start : start + self.sequence + 1]
 

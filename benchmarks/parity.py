@@ -8,8 +8,8 @@ records and the embedded logbook, all in one process; only the network is left o
 back by `--lag` steps, as a link would. The last line is one JSON object: loss_sync, loss_argosy,
 loss_ratio, bytes_ratio, and what they were made of.
 
-Bytes are up plus down per site, blobs and records as they lie in the logbook, and OVERHEAD for each
-request; a checkpoint costs a site nothing (it is written beside the logbook), the initial model is
+Bytes are up plus down per site, blobs and records as they lie in the logbook, and HTTP and TLS
+around each as the lab's relay has counted it; a checkpoint costs a site nothing (it is written beside the logbook), the initial model is
 told apart. The baseline is a ring all-reduce of fp32 gradients every step.
 """
 

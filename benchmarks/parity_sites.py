@@ -32,6 +32,7 @@ from argosy.core.records import (
     Seat,
     Writer,
 )
+from argosy.lab.crossing import OVERHEAD_PER_RECORD  # as the relay counts
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parents[1] / "examples" / "three-continents"
 SITES = {"frankfurt": ("DE", "german"), "tokyo": ("JP", "japanese"), "virginia": ("US", "english")}
-OVERHEAD = 800  # bytes per request and answer: HTTP heads and TLS frames, rounded up
+STEP_S = 0.25  # on the sites' clocks
 RUN = "0198c0de-0000-7000-8000-00000000da7a"
 
 JOB = """
@@ -191,6 +192,7 @@ class Run:
         self.job = parse_job(trial.job)
         self.trial = trial
         self.folder = folder
+        self._now_s = 0.0  # what the sites' clocks say: how often they report depends on it
         self.logbook = EmbeddedLogbook(folder / "logbook")
         self._authority: Authority = Authority.make(folder / "ca")
         seats = [self._seat(CONTROLLER, name, "DE") for name in (CONTROLLER, "checkpointer")]
@@ -222,6 +224,7 @@ class Run:
         for step in range(self.trial.steps):
             for loop in self.loops.values():
                 one_step(loop)
+            self._now_s += STEP_S
             self._hear()
             if (commit := self._side.decide(0.0)) is not None:
                 held.append((step + self.trial.lag, commit))
@@ -330,10 +333,11 @@ class Run:
             run=RUN, site=site, host=host, url="", keys=self.folder / host, data=DATA,
             scratch=self.folder / "scratch" / host,
         )  # fmt: skip
-        worker = Worker(place, self.logbook, Inbox(self.logbook, Payloads(self.logbook), site=site))
+        inbox = Inbox(self.logbook, Payloads(self.logbook), site=site)
+        worker = Worker(place, self.logbook, inbox, clock=lambda: self._now_s)
         crew = SoloCrew(host)
         loop = worker.loop(self._hand(host), crew, started("127.0.0.1"), incarnation=1)
-        loop.enter(crew.form(0, 1.0))
+        loop.enter(crew.form((0, 0), 1.0))
         return loop
 
     def _seat(self, site: str, host: str, country: str) -> Seat:
@@ -371,9 +375,9 @@ def crossed(entries: list[Entry], site: str) -> int:
     total = 0
     for entry in entries:
         own = entry.writer.site == site
-        total += (1 + own) * (len(entry.raw) + OVERHEAD)  # every site reads every record
+        total += (1 + own) * (len(entry.raw) + OVERHEAD_PER_RECORD)  # every site reads every record
         if isinstance(entry.body, Contribution):  # put by its own site, fetched by the others
-            total += sum(shard.bytes + OVERHEAD for shard in entry.body.shards)
+            total += sum(shard.bytes + OVERHEAD_PER_RECORD for shard in entry.body.shards)
     return total
 
 

@@ -427,6 +427,18 @@ def test_a_run_does_not_wait_for_ever_for_last_words() -> None:
     assert control.react() == (Finish(outcome="done"),)
 
 
+def test_a_drain_in_which_nobody_posts_any_more_ends_without_a_last_round() -> None:
+    control = Control().up()
+    control.tape.add("frankfurt", "frankfurt-1", contribution(1))
+    control.tape.control(commit(1, ("frankfurt", 1)))
+    control.tape.control(Drain(term=1, reason="money"))
+    control.hear()
+    control.now_s += 400.0
+    control.tape.helper(checkpoint(1))
+
+    assert control.react() == (Finish(outcome="money"),)
+
+
 def test_a_last_round_without_a_drain_is_done() -> None:
     control = Control().up()
     control.tape.add("frankfurt", "frankfurt-1", contribution(1))

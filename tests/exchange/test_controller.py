@@ -1,65 +1,19 @@
-"""The controller's side: when a round is committed, with whom, and how a run is drained."""
+"""The controller's side: who leads, when a round is committed, and with whom."""
 
 from dataclasses import replace
 
 from fakes.exchange import LEADER, Log, commit, contribution, plan, progress, started, writer
+from fakes.exchange_sides import BERLIN, LIMA, OSAKA, Run
 
-from argosy.core.plan import Plan
-from argosy.core.records import Body, Commit, Drain, Ended, Lead, Planned, Writer
+from argosy.core.records import Lead, Planned
 from argosy.exchange.agreement import Agreement
 from argosy.exchange.controller import ControllerSide
 
-BERLIN, LIMA, OSAKA = writer("berlin"), writer("lima"), writer("osaka")
 NEXT_LIFE = replace(LEADER, incarnation=2)
 SPARE = replace(LEADER, host="spare")
-ENDED = Ended(outcome="done", rounds=0, tokens=0, head_seq=0, head_chain="")
 
 
-class Run:
-    """A controller, its log and its clock. Every commit it appends has to count."""
-
-    def __init__(self, *, who: Writer = LEADER, log: Log | None = None, told: Plan | None = None):
-        self.log = log or Log()
-        self.who = who
-        self.now = 0.0
-        self.side = ControllerSide(who, low_s=2.0, high_s=300.0)
-        for entry in self.log.entries:
-            self.side.hear(entry, self.now)
-        self.say(who, self.side.lead())
-        if self.side.agreement.plan is None:
-            self.say(who, Planned(plan=told or plan(), reason="first plan"))
-        self.side.expect(["berlin", "lima", "osaka"])
-
-    def say(self, who: Writer, body: Body) -> int:
-        entry = self.log.append(who, body)
-        self.side.hear(entry, self.now)
-        return entry.seq
-
-    def post(self, *sites: Writer, n: int = 1, base: int = 0, final: bool = False) -> None:
-        for who in sites:
-            life = who.incarnation
-            self.say(who, contribution(n, base, final=final, incarnation=life))
-
-    def decide(self) -> Commit | None:
-        """What is decided now, appended and heard."""
-        decided = self.side.decide(self.now)
-        if decided is not None:
-            seq = self.say(self.who, decided)
-            assert self.side.agreement.commits[0][-1] == (seq, decided), self.side.agreement.void
-        return decided
-
-    def named(self) -> list[str] | None:
-        decided = self.decide()
-        return [member.site for member in decided.members] if decided else None
-
-    def wait(self) -> None:
-        """Until the clock alone may change something."""
-        wake_s = self.side.next_wake(self.now)
-        assert wake_s is not None
-        self.now = wake_s
-
-
-# -- leading -------------------------------------------------------------------------------------------
+# -- leading ---------------------------------------------------------------------------------------
 
 
 def test_it_leads_when_its_lead_has_been_heard_and_not_before() -> None:
@@ -104,7 +58,7 @@ def test_of_two_that_take_one_term_only_the_first_leads() -> None:
     assert side.lead() == Lead(term=2)
 
 
-# -- committing ------------------------------------------------------------------------------------------
+# -- committing ------------------------------------------------------------------------------------
 
 
 def test_a_round_is_committed_as_soon_as_all_have_posted() -> None:
@@ -323,7 +277,7 @@ def test_hearing_a_record_twice_changes_nothing() -> None:
     assert run.side.decide(1e9) is None
 
 
-# -- another life --------------------------------------------------------------------------------------
+# -- another life ----------------------------------------------------------------------------------
 
 
 def test_a_controller_that_died_goes_on_where_the_log_stands() -> None:
@@ -365,131 +319,3 @@ def test_a_new_life_is_as_patient_as_if_the_posts_had_just_come() -> None:
     second = Run(who=NEXT_LIFE, log=first.log)
 
     assert second.side.next_wake(0.0) == second.side.patience_s
-
-
-# -- draining ------------------------------------------------------------------------------------------
-
-
-def test_a_drain_whose_last_posts_are_all_there_ends_in_one_round() -> None:
-    run = Run()
-    run.say(LEADER, run.side.drain("done"))
-    run.post(BERLIN, LIMA, final=True)
-    assert run.decide() is None
-    run.post(OSAKA, final=True)
-
-    decided = run.decide()
-
-    assert run.side.agreement.draining == Drain(term=1, reason="done")
-    assert decided is not None
-    assert decided.last
-    assert len(decided.members) == 3
-    assert run.side.over(0.0)
-
-
-def test_a_post_from_before_the_drain_is_committed_first_and_the_others_last_posts_held_back() -> (
-    None
-):
-    run = Run()
-    run.post(OSAKA)
-    run.say(LEADER, run.side.drain("done"))
-    run.post(BERLIN, LIMA, final=True)
-
-    first = run.decide()
-    assert first is not None
-    assert [member.site for member in first.members] == ["osaka"]
-    assert not first.last
-    assert run.decide() is None, "osaka has yet to post its last"
-    run.post(OSAKA, n=2, base=1, final=True)
-    last = run.decide()
-
-    assert last is not None
-    assert [member.site for member in last.members] == ["berlin", "lima", "osaka"]
-    assert last.last
-
-
-def test_a_last_post_that_would_expire_is_not_held_back() -> None:
-    run = Run(told=plan(staleness=1))
-    run.post(OSAKA)
-    run.say(LEADER, run.side.drain("done"))
-    run.post(BERLIN, LIMA, final=True)
-
-    assert run.named() == ["berlin", "lima", "osaka"]
-    run.post(OSAKA, n=2, base=1, final=True)
-    last = run.decide()
-    assert last is not None
-    assert ([member.site for member in last.members], last.last) == (["osaka"], True)
-
-
-def test_a_site_that_hangs_in_a_drain_is_not_waited_for_without_end() -> None:
-    run = Run()
-    run.say(LEADER, run.side.drain("done"))
-    run.post(BERLIN, LIMA, final=True)
-
-    run.wait()
-    last = run.decide()
-
-    assert last is not None
-    assert last.last
-
-
-def test_what_a_dead_site_had_posted_before_a_drain_goes_with_the_last_round() -> None:
-    run = Run()
-    run.post(OSAKA)
-    run.side.expect(["berlin", "lima"])
-    run.say(LEADER, run.side.drain("done"))
-    run.post(BERLIN, LIMA, final=True)
-
-    last = run.decide()
-
-    assert last is not None
-    assert last.last
-    assert len(last.members) == 3
-
-
-def test_a_drain_in_which_nobody_lives_is_over_without_a_last_round() -> None:
-    run = Run()
-    run.say(LEADER, run.side.drain("money"))
-    assert not run.side.over(0.0)
-
-    run.side.expect([])
-
-    assert run.side.over(0.0)
-
-
-def test_a_drain_in_which_everybody_hangs_is_over_after_the_longest_patience() -> None:
-    run = Run()
-    run.now = 10.0
-    run.say(LEADER, run.side.drain("done"))
-    assert run.side.next_wake(10.0) == 310.0
-    assert not run.side.over(309.0)
-
-    assert run.side.over(310.0)
-
-
-def test_a_run_is_not_over_while_it_is_not_drained() -> None:
-    run = Run()
-    run.side.expect([])
-
-    assert not run.side.over(1e9)
-
-
-def test_after_the_end_nothing_is_decided() -> None:
-    run = Run()
-    run.post(BERLIN, LIMA, OSAKA)
-
-    run.say(LEADER, ENDED)
-
-    assert run.side.decide(1e9) is None
-
-
-def test_a_site_that_returns_is_waited_for_again() -> None:
-    run = Run()
-    run.side.expect(["berlin", "lima"])
-    run.say(writer("osaka", 2), started())
-    run.side.expect(["berlin", "lima", "osaka"])
-    run.post(BERLIN, LIMA)
-    assert run.decide() is None
-
-    run.post(writer("osaka", 2))
-
-    assert run.named() == ["berlin", "lima", "osaka"]

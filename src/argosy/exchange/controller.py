@@ -4,7 +4,8 @@
     side.hear(entry, now_s)               every record, its own too; then side.leading is true
     side.expect(sites)                    the sites with a live crew, whenever that changes
     commit = side.decide(now_s)           append it; None: nothing to commit now
-    side.next_wake(now_s)                 when to ask again if no record comes
+    side.over(now_s)                      nothing more will be committed: append Ended
+    side.next_wake(now_s)                 when to ask both again if no record comes
 
 Everything but the patience is folded from the log: a controller that died goes on in its next
 life, or in another process, under the next term. What its old life still has on its way is void.

@@ -57,9 +57,9 @@ class Patience:
         while only a few have posted."""
         patience_s = self.seconds * (2 if few else 1)
         fresh_s = self._first_s.get(self._round + 1)
-        return (
-            opened_s + self._pace.enough_s + patience_s if fresh_s is None else fresh_s + patience_s
-        )
+        if fresh_s is None:
+            return opened_s + self._pace.enough_s + patience_s
+        return fresh_s + patience_s
 
     def planned(self, plan: Plan) -> None:
         """Begin from what a plan foretells; what was learned under another one is forgotten."""

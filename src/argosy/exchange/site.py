@@ -13,8 +13,9 @@ The engine asks at every step boundary and does what it is told; the arithmetic 
         side.posted(contribution)
         outbox.post(contribution, blobs)
 
-**Coming back.** A process that starts again replays the log into a new SiteSide, past its own
-HostStarted, and then calls `resume` with what its snapshot says, or `begin` (rule 8).
+**Coming back.** A process that starts again hears the log in a new SiteSide, past its own
+HostStarted and the crew that it leads: from there on no older life can post. Then it calls `resume`
+with what its snapshot says, or `begin` (rule 8).
 """
 
 from dataclasses import dataclass

@@ -112,4 +112,3 @@ def test_everything_of_a_run_lies_inside_its_folder() -> None:
     assert folder.model == Path("/r/model")
     assert folder.report == Path("/r/report.html")
     assert folder.authority == Path("/r/keys/ca")
-    assert folder.errors == Path("/r/controller.log")

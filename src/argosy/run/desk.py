@@ -40,6 +40,7 @@ KINDS: dict[str, type[UserError]] = {
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - sites come from outside, each with its certificate
 PREPARE_S = 60.0
 START_S = 60.0
+JOIN_S = 3600.0  # when people start the hosts
 STOP_S = 15.0
 CLOSE_S = 10.0
 LOOK_EVERY_S = 0.05
@@ -123,11 +124,16 @@ class Desk:
             rest = [str(self.folder.worker(self.site_of(host), host))]
         return [self.means.python, "-m", module, *rest]
 
-    async def start(self, host: str, *, within_s: float = START_S) -> None:
+    async def start(self, host: str) -> None:
+        people = not self.setup.lab and self.site_of(host) != CONTROLLER
         if host != LOGBOOK:
             self.write_worker(host)
         await self.provider.start(
-            host, self.program(host), log=self.log(host), env=self.means.env, within_s=within_s
+            host,
+            self.program(host),
+            log=self.log(host),
+            env=self.means.env,
+            within_s=JOIN_S if people else START_S,
         )
 
     async def run_beside(self, name: str, program: list[str]) -> Exit:
@@ -171,7 +177,7 @@ class Desk:
 
     async def serve(self, *, within_s: float = START_S) -> None:
         """Start the logbook's server unless it lives, and wait until it answers."""
-        await self.start(LOGBOOK, within_s=within_s)
+        await self.start(LOGBOOK)
         deadline = time.monotonic() + within_s
         asking = asyncio.create_task(self.read(1))
         while True:

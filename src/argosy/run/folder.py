@@ -61,11 +61,6 @@ class RunFolder:
         return self.path / "controller.lock"
 
     @property
-    def errors(self) -> Path:
-        """The one file into which the controller writes what no user should have to read."""
-        return self.path / "controller.log"
-
-    @property
     def authority(self) -> Path:
         return self.path / "keys" / "ca"
 

@@ -47,7 +47,7 @@ unit:
 
 cover:
 	$(PY) -m coverage combine --quiet
-	$(PY) -m coverage report --skip-covered --include='src/argosy/core/*,src/argosy/policy/*,src/argosy/planner/*,src/argosy/exchange/*,src/argosy/catalog/*,src/argosy/run/state.py,src/argosy/run/react.py,src/argosy/run/reconcile.py' --fail-under=100
+	$(PY) -m coverage report --skip-covered --include='src/argosy/core/*,src/argosy/policy/*,src/argosy/planner/*,src/argosy/exchange/*,src/argosy/catalog/*,src/argosy/run/state.py,src/argosy/run/react.py,src/argosy/run/reconcile.py,src/argosy/run/vitals.py' --fail-under=100
 	$(PY) -m coverage report --format=total --fail-under=75
 
 lab: .venv/dev.stamp ## real processes on this machine, pulled plugs (minutes)

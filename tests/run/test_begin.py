@@ -12,7 +12,7 @@ from argosy.core.records import CONTROLLER, Roster, RunBegun
 from argosy.logbook import open_log
 from argosy.logbook.verify import first_wrong
 from argosy.run import setup as setups
-from argosy.run.begin import make_run, read_order
+from argosy.run.begin import look_for_sources, make_run, read_order
 from argosy.run.folder import RunFolder, find
 from argosy.run.setup import Setup
 
@@ -64,6 +64,25 @@ def test_a_movement_that_no_rule_allows_is_refused_before_anything_is_made(tmp_p
         order(tmp_path, job=JOB.split("policy:", maxsplit=1)[0])
 
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_source_that_is_missing_or_empty_is_said_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    wanted = order(tmp_path)
+    for source in wanted.job.sources:
+        path = wanted.root / source.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("some text\n")
+    look_for_sources(wanted)
+
+    path.write_text("")
+    with pytest.raises(SpecError, match=f"source {source.name} is empty"):
+        look_for_sources(wanted)
+
+    path.unlink()
+    with pytest.raises(SpecError, match="nothing at"):
+        look_for_sources(wanted)
 
 
 def test_a_new_run_has_its_texts_its_keys_and_its_first_two_records(tmp_path: Path) -> None:

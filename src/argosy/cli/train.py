@@ -41,6 +41,8 @@ class Wishes:
 
 def train(job: Path, fleet: Path | None, runs: Path, wishes: Wishes) -> None:
     order = begin.read_order(job, fleet)
+    if wishes.lab:
+        begin.look_for_sources(order)
     setup = Setup(lab=wishes.lab, port=wishes.port, url=wishes.url, declared=wishes.declared)
 
     folder = asyncio.run(_train(order, runs, setup, yes=wishes.yes))
@@ -68,6 +70,8 @@ async def _watched(leading: Awaitable[object], folder: RunFolder, watching: Audi
 
 def plan(job: Path, fleet: Path | None, wishes: Wishes, *, as_json: bool) -> None:
     order = begin.read_order(job, fleet)
+    if wishes.lab:
+        begin.look_for_sources(order)
     setup = Setup(lab=wishes.lab, declared=wishes.declared)
     if not (wishes.lab or wishes.declared):
         raise SpecError(

@@ -10,6 +10,7 @@ from argosy.core.errors import SpecError
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.records import CONTROLLER, Body, Roster, RunBegun, Seat
+from argosy.data import files as data_files
 from argosy.logbook.embedded import EmbeddedLogbook
 from argosy.logbook.keys import Authority, Pen
 from argosy.policy import placement
@@ -56,6 +57,18 @@ def read_order(job_file: Path, fleet_file: Path | None) -> Order:
     return Order(
         job=job, fleet=fleet, job_text=job_text, fleet_text=fleet_text, root=root, sites=sites
     )
+
+
+def look_for_sources(order: Order) -> None:
+    """Where the sites' data lies on this machine, as in the lab: is there any? Opens nothing."""
+    for name in sorted({name for sources in order.sites.values() for name in sources}):
+        source = order.job.source(name)
+        if not any(path.stat().st_size for path, _ in data_files.find(source, order.root)):
+            raise SpecError(
+                f"source {name} is empty",
+                where=source.where or None,
+                hint=f"{order.root / source.path} holds not one byte of text",
+            )
 
 
 async def make_run(order: Order, runs: Path, setup: Setup) -> tuple[RunFolder, Setup]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from argosy.cluster.processes import Processes
 from argosy.core.errors import UserError
 from argosy.core.records import Commit, Entry
 from argosy.logbook import open_log
@@ -27,6 +28,7 @@ SITES = tuple(LANGUAGE)
 MARK = "ARGOSY_TEST_RUN"  # in the environment of all that a test started, so that none hides
 LOOK_EVERY_S = 0.05
 GENEROUS_S = 240.0
+ENDLESS = 50_000_000  # tokens: such a run ends when the test has seen enough, by `argosy stop`
 THREE: Mapping[str, tuple[str, ...]] = {site: (f"{site}-1",) for site in SITES}
 
 
@@ -35,7 +37,7 @@ class Town:
     """What a test wants: which hosts, how long, which plugs are pulled."""
 
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict(THREE))
-    tokens: int
+    tokens: int = ENDLESS
     window_s: float = 1.0
     checkpoint_every: int = 4
     faults: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ exchange:
   window: {{seconds: {self.window_s}}}
   codec: int8
   checkpoint_every: {self.checkpoint_every}
-limits: {{hours: 1}}
+limits: {{hours: 100}}
 policy:
   - allow: [update, checkpoint, metric]
     from: [DE, JP, US]
@@ -157,18 +159,38 @@ class Run:
             return []
 
     def wait_for(
-        self, there: Callable[[list[Entry]], bool], what: str, within_s: float = GENEROUS_S
+        self,
+        there: Callable[[list[Entry]], bool],
+        what: str,
+        *,
+        within_s: float = GENEROUS_S,
+        ended: int | None = None,
     ) -> list[Entry]:
+        """`ended`: how this command has ended already, where others go on with its run."""
         deadline = time.monotonic() + within_s
         while not there(entries := self.entries()):
-            ended = self.process.poll()
-            assert ended is None, f"ended with {ended} before {what}:\n{self.said}"
+            code = self.process.poll()
+            assert code == ended, f"ended with {code} before {what}:\n{self.said}"
             assert time.monotonic() < deadline, f"no {what} within {within_s} s:\n{self.said}"
             time.sleep(LOOK_EVERY_S)
         return entries
 
     def wait_for_round(self, number: int) -> list[Entry]:
         return self.wait_for(lambda told: rounds_of(told) >= number, f"round {number}")
+
+    def stop(self, *, after_rounds: int = 0) -> int:
+        """`argosy stop` when so many more rounds have passed; the exit code of who led the run."""
+        if after_rounds:
+            self.wait_for_round(rounds_of(self.entries()) + after_rounds)
+        told = argosy("stop", "latest", cwd=self.runs.parent)
+        assert told.returncode == 0, told.stderr
+        return self.end()
+
+    def kill_host(self, host: str) -> None:
+        """The machine's power is gone for a moment: no word to anyone."""
+        process = Processes(self.folder.path).adopt()[host]
+        assert process.pid is not None
+        os.killpg(process.pid, signal.SIGKILL)
 
     def end(self, within_s: float = GENEROUS_S) -> int:
         """Its exit code, when it has ended by itself."""

@@ -108,12 +108,19 @@ policy:
 class Run:
     """A leading command (`argosy train`, `argosy resume`) at work in its own process."""
 
-    def __init__(self, place: Path, *program: str, mark: str = "") -> None:
+    def __init__(
+        self,
+        place: Path,
+        *program: str,
+        mark: str = "",
+        surroundings: Mapping[str, str] | None = None,
+    ) -> None:
         """Runs go into `place`/runs. `mark`: of the run that this one goes on with."""
         self.runs = place / "runs"
         self.mark = mark or f"{os.getpid()}-{time.time_ns()}"
         self._log = place / f"said-{time.time_ns()}.txt"
         env = {**os.environ, MARK: self.mark, "COLUMNS": "100", "PYTHONPATH": str(TESTS)}
+        env |= surroundings or {}
         with self._log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *program],

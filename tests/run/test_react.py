@@ -21,12 +21,14 @@ from argosy.core.records import (
     Crew,
     Drain,
     Ended,
+    Evaluation,
     HostEvent,
     Lead,
     Planned,
 )
 from argosy.run import vitals as lives
 from argosy.run.react import (
+    AFTERTHOUGHT_S,
     LAST_WORDS_S,
     Fail,
     Finish,
@@ -424,6 +426,28 @@ def test_a_run_does_not_wait_for_ever_for_last_words() -> None:
     control.hear()
     control.now_s += LAST_WORDS_S
 
+    assert control.react() == (Finish(outcome="done"),)
+
+
+def judged(number: int) -> Evaluation:
+    return Evaluation(round=number, source="german", loss=2.0, tokens=100, bits_per_byte=2.9)
+
+
+def test_who_has_said_all_of_the_last_round_is_not_waited_for_to_end() -> None:
+    control = finished()
+    control.tape.helper(checkpoint(1))
+    control.tape.add("frankfurt", "frankfurt-1", judged(0))
+    for site, hosts in HOSTS.items():
+        control.tape.add(site, hosts[0], digest(1))
+    control.hear()
+    control.now_s += AFTERTHOUGHT_S
+    before = control.react()
+    control.tape.add("frankfurt", "frankfurt-1", judged(1))
+    control.hear()
+    at_once = control.react()
+    control.now_s += AFTERTHOUGHT_S
+
+    assert (before, at_once) == ((), ())
     assert control.react() == (Finish(outcome="done"),)
 
 

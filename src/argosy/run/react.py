@@ -18,6 +18,9 @@ CLOCK_OFF_MS = 60_000  # certificates bear a day, the order is by sequence: it i
 # Exit codes of a worker that another start would not change: a mistake in the specs, a refusal.
 HOPELESS: dict[int | None, type[UserError]] = {2: SpecError, 3: PolicyError}
 LAST_WORDS_S = 60.0  # after the last round, for the sites to say what they hold
+# Once all have said it: for what else is on its way. Of machines that people start we never see
+# that their processes end, and nobody should wait for that.
+AFTERTHOUGHT_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +75,9 @@ class Seen:
 
     def life(self, host: str) -> Life:
         return self.vitals.of(host)
+
+    def site_of(self, host: str) -> str:
+        return next(site.name for site in self.state.sites.values() if host in site.hosts)
 
 
 def react(seen: Seen, side: ControllerSide) -> tuple[Action, ...]:
@@ -155,9 +161,24 @@ def _finish(seen: Seen, side: ControllerSide) -> Finish | None:
     if not side.over(seen.now_s) or not state.kept:
         return None
     busy = crews(state) & seen.vitals.alive()
-    if state.last and busy and seen.now_s - seen.heard_s < LAST_WORDS_S:
-        return None
+    if state.last and busy:
+        said = all(_has_said_its_last(state, state.sites[seen.site_of(host)]) for host in busy)
+        if seen.now_s - seen.heard_s < (AFTERTHOUGHT_S if said else LAST_WORDS_S):
+            return None
     return Finish(outcome=state.draining.reason if state.draining else "done")
+
+
+def _has_said_its_last(state: RunState, site: SiteState) -> bool:
+    """What it holds after the last round, and how good that is on all that it has judged before."""
+    assert state.last is not None, "asked when it is committed"
+    told = {
+        loss.round
+        for losses in state.losses.values()
+        for loss in losses[-1:]
+        if loss.site == site.name
+    }
+    holds = site.digest is not None and site.digest.round == state.last.number
+    return holds and told <= {state.last.number}
 
 
 def _events(seen: Seen) -> Iterator[Append]:

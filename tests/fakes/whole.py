@@ -28,8 +28,41 @@ SITES = tuple(LANGUAGE)
 MARK = "ARGOSY_TEST_RUN"  # in the environment of all that a test started, so that none hides
 LOOK_EVERY_S = 0.05
 GENEROUS_S = 240.0
+SEQUENCE, BATCH, STEPS = 64, 4, 80
 ENDLESS = 50_000_000  # tokens: such a run ends when the test has seen enough, by `argosy stop`
 THREE: Mapping[str, tuple[str, ...]] = {site: (f"{site}-1",) for site in SITES}
+
+
+LLAMA = """\
+model:
+  config:
+    model_type: llama
+    hidden_size: 48
+    intermediate_size: 96
+    num_hidden_layers: 2
+    num_attention_heads: 2
+    num_key_value_heads: 2
+    max_position_embeddings: 64
+    tie_word_embeddings: true
+"""
+OWN = "model: {class: town_model:Three, arguments: {width: 64}}\n"  # starts in half the time
+OWN_CODE = '''
+import torch
+from torch import nn
+
+
+class Three(nn.Module):
+    """The next byte from the last three."""
+
+    def __init__(self, vocabulary, width):
+        super().__init__()
+        self.bytes = nn.ModuleList(nn.Embedding(vocabulary, width) for _ in range(3))
+        self.next = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, vocabulary))
+
+    def forward(self, tokens):
+        back = [nn.functional.pad(tokens, (n, 0))[:, : tokens.shape[1]] for n in range(3)]
+        return self.next(sum(table(ids) for table, ids in zip(self.bytes, back)))
+'''
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,11 +71,18 @@ class Town:
 
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict(THREE))
     tokens: int = ENDLESS
-    window_s: float = 1.0
+    window: str = "{seconds: 1}"
     checkpoint_every: int = 4
     faults: tuple[str, ...] = ()
     planted: Mapping[str, str] = field(default_factory=dict)  # source -> a sentence in its text
     link: str = "{mbit_per_s: 1000, rtt_ms: 4}"
+    model: str = LLAMA
+
+    @classmethod
+    def of_rounds(cls, rounds: int, steps: int = STEPS) -> Self:
+        """Ends by itself after about so many rounds, however quick this machine is."""
+        tokens = rounds * steps * len(SITES) * BATCH * SEQUENCE
+        return cls(tokens=tokens, window=f"{{steps: {steps}}}", model=OWN)
 
     def write(self, folder: Path) -> Path:
         """job.yaml, fleet.yaml and the texts; returns the job file."""
@@ -53,6 +93,8 @@ class Town:
             if name in self.planted:
                 text = _planted(text, self.planted[name])
             (folder / "data" / f"{name}.txt").write_text(text, encoding="utf-8")
+        if self.model == OWN:
+            (folder / "town_model.py").write_text(OWN_CODE, encoding="utf-8")
         (folder / "fleet.yaml").write_text(self._fleet(), encoding="utf-8")
         job = folder / "job.yaml"
         job.write_text(self._job(), encoding="utf-8")
@@ -77,24 +119,14 @@ class Town:
         return f"""\
 version: 1
 name: small-town
-model:
-  config:
-    model_type: llama
-    hidden_size: 48
-    intermediate_size: 96
-    num_hidden_layers: 2
-    num_attention_heads: 2
-    num_key_value_heads: 2
-    max_position_embeddings: 64
-    tie_word_embeddings: true
-sources:
+{self.model}sources:
 {sources}training:
   tokens: {self.tokens}
-  sequence: 64
-  batch: 4
+  sequence: {SEQUENCE}
+  batch: {BATCH}
   learning_rate: 0.004
 exchange:
-  window: {{seconds: {self.window_s}}}
+  window: {self.window}
   codec: int8
   checkpoint_every: {self.checkpoint_every}
 limits: {{hours: 100}}

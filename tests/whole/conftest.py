@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fakes.whole import SITES, Run, Town, commits, entries_of
+from fakes.whole import Run, Town, entries_of
 
 from argosy.core.records import Entry
 from argosy.run.folder import RunFolder
@@ -26,12 +26,6 @@ class Undisturbed:
     working: dict[int, str]  # processes seen at work in its second round
     left: dict[int, str]  # those that were still there when its command had ended
     seconds: float
-
-    @property
-    def tokens_per_round(self) -> float:
-        """By all sites together, on this machine as it is now."""
-        _, last = list(commits(self.entries))[-1]
-        return last.tokens / last.round
 
 
 @pytest.fixture(scope="session")
@@ -57,19 +51,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
         left=left,
         seconds=time.monotonic() - began,
     )
-
-
-@pytest.fixture(scope="session")
-def town(undisturbed: Undisturbed) -> Callable[..., Town]:
-    """A town that takes about so many rounds on this machine."""
-
-    def of(rounds: int, **changes: object) -> Town:
-        made = Town(tokens=round(rounds * undisturbed.tokens_per_round))
-        made = replace(made, **changes)  # type: ignore[arg-type]
-        share = sum(map(len, made.hosts.values())) / len(SITES)
-        return replace(made, tokens=round(made.tokens * min(1.0, share)))
-
-    return of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.whole import Run, Town, entries_of
+from fakes.whole import OWN, Run, Town, entries_of
 
 from argosy.lab import checkers
 from argosy.lab.checkers import OK
@@ -34,7 +34,7 @@ def test_two_clones_at_once_and_nothing_outside_of_them(
         folder.mkdir(parents=True)
     (elsewhere["HOME"] / ".profile").write_text("# mine\n")
     surroundings = {name: str(folder) for name, folder in elsewhere.items()}
-    jobs = [Town(hosts=TWO).write(place / "job") for place in places]
+    jobs = [Town(hosts=TWO, model=OWN).write(place / "job") for place in places]
     before = {folder: listing(folder) for folder in (job.parent for job in jobs)}
     home = listing(elsewhere["HOME"])
 

@@ -2,13 +2,14 @@
 
 import random
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fakes.whole import SITES, Run, Town, argosy, commits, entries_of, note, rounds_of
+from fakes.whole import OWN, SITES, Run, Town, argosy, commits, entries_of, note, rounds_of
 
 from argosy.core.errors import HostError
 from argosy.core.records import CONTROLLER, Checkpointed, Entry, HostEvent, HostStarted, Lead
@@ -26,7 +27,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 ROUNDS = 12
 Keep = Callable[[Run], Run]
-TownOf = Callable[..., Town]
 
 
 def finished_well(run: Run, before: list[Entry], *, disturbed: tuple[str, ...] = ()) -> None:
@@ -42,12 +42,13 @@ def finished_well(run: Run, before: list[Entry], *, disturbed: tuple[str, ...] =
     assert run.alive() == {}
 
 
-def kill_and_resume(place: Path, town: TownOf, keep: Keep, seed: int) -> dict[str, object]:
+def kill_and_resume(place: Path, keep: Keep, seed: int) -> dict[str, object]:
     """One trial: where it was killed, what the sites did meanwhile, how it ended."""
     chance = random.Random(seed)
     at = chance.randint(1, ROUNDS - 4)
-    run = keep(Run.train(place, town(ROUNDS), "--declared"))
+    run = keep(Run.train(place, Town.of_rounds(ROUNDS), "--declared"))
     before = run.wait_for_round(at)
+    time.sleep(chance.random())  # anywhere between two rounds
     run.kill()
     killed = run.entries()
     rounds = rounds_of(killed)
@@ -76,27 +77,25 @@ def kill_and_resume(place: Path, town: TownOf, keep: Keep, seed: int) -> dict[st
 
 
 def test_a_killed_controller_is_replaced_and_no_round_is_missing_or_double(
-    tmp_path: Path, town: TownOf, keep: Keep
+    tmp_path: Path, keep: Keep
 ) -> None:
-    note(str(kill_and_resume(tmp_path, town, keep, seed=1)))
+    note(str(kill_and_resume(tmp_path, keep, seed=1)))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_twenty_controllers_are_killed_at_random_rounds(
-    tmp_path: Path, town: TownOf, keep: Keep
-) -> None:
+def test_twenty_controllers_are_killed_at_random_rounds(tmp_path: Path, keep: Keep) -> None:
     for seed in range(20):
         place = tmp_path / str(seed)
         place.mkdir()
-        note(str(kill_and_resume(place, town, keep, seed)))
+        note(str(kill_and_resume(place, keep, seed)))
         shutil.rmtree(place)
 
 
 def test_a_second_controller_and_foreign_keys_are_refused(
-    tmp_path: Path, town: TownOf, keep: Keep, undisturbed: "Undisturbed"
+    tmp_path: Path, keep: Keep, undisturbed: "Undisturbed"
 ) -> None:
-    run = keep(Run.train(tmp_path, town(6), "--declared"))
+    run = keep(Run.train(tmp_path, Town(model=OWN), "--declared"))
     run.wait_for_round(1)
 
     second = argosy("resume", "latest", "--yes", cwd=tmp_path)
@@ -115,15 +114,15 @@ def test_a_second_controller_and_foreign_keys_are_refused(
     assert refused.value.exit_code == 4
 
     before = run.wait_for_round(2)
-    assert run.end() == 0, run.said
+    assert run.stop() == 0, run.said
     finished_well(run, before)
 
 
 def test_after_ctrl_c_nothing_runs_and_the_run_goes_on_from_an_older_checkpoint(
-    tmp_path: Path, town: TownOf, keep: Keep
+    tmp_path: Path, keep: Keep
 ) -> None:
     """Ctrl-C; then the disk of Tokyo is lost, and the newest checkpoint has a changed byte."""
-    run = keep(Run.train(tmp_path, town(ROUNDS), "--declared"))
+    run = keep(Run.train(tmp_path, Town(model=OWN), "--declared"))
     run.wait_for(lambda told: len(kept(told)) >= 2, "a second checkpoint")
 
     run.interrupt()
@@ -142,7 +141,8 @@ def test_after_ctrl_c_nothing_runs_and_the_run_goes_on_from_an_older_checkpoint(
     whole = path.read_bytes()
     path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
     resumed = keep(run.resumed())
-    code = resumed.end()
+    resumed.wait_for(lambda told: posted_again(told, "tokyo", len(before)), "a post of Tokyo's")
+    code = resumed.stop(after_rounds=2)
 
     entries = entries_of(resumed.folder)
     said = [e for e in entries if isinstance(e.body, HostEvent) and e.body.what == "checkpoint"]
@@ -160,6 +160,13 @@ def test_after_ctrl_c_nothing_runs_and_the_run_goes_on_from_an_older_checkpoint(
     path.write_bytes(whole)
 
     finished_well(resumed, before, disturbed=("tokyo",))
+
+
+def posted_again(entries: list[Entry], site: str, after: int) -> bool:
+    lives = [e for e in entries if isinstance(e.body, HostStarted) and e.writer.site == site]
+    begun = max(life.seq for life in lives)
+    later = (e for e in entries if e.kind == "contribution" and e.writer.site == site)
+    return begun > after and any(entry.seq > begun for entry in later)
 
 
 def kept(entries: list[Entry]) -> list[Checkpointed]:

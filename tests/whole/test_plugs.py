@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from fakes.whole import MARK, SITES, Run, Town, commits, entries_of, note, rounds_of
+from fakes.whole import MARK, OWN, SITES, Run, Town, commits, entries_of, note, rounds_of
 
 from argosy.cluster.processes import Processes
 from argosy.core.records import (
@@ -95,7 +95,7 @@ def formed(entries: list[Entry], after: int, detail: str) -> bool:
 def test_a_host_that_hangs_and_two_full_disks_hold_up_nobody(tmp_path: Path, keep: Keep) -> None:
     """Virginia hangs; Tokyo's disk is full; then, for a while, that of the logbook itself."""
     script = ("hang virginia-1 at round 3 for 10 s", "fill the disk of tokyo-1 at round 2 for 12 s")
-    run = keep(Run.train(tmp_path, Town(faults=script), "--declared"))
+    run = keep(Run.train(tmp_path, Town(faults=script, model=OWN), "--declared"))
 
     run.wait_for(lambda told: bool(events(told, "fault")) and awake(told), "virginia awake again")
     run.wait_for(
@@ -150,7 +150,7 @@ def test_a_host_that_wakes_beside_its_own_second_life_is_harmless(
 ) -> None:
     """Stopped for 10 s; meanwhile somebody starts the same host again; then the first one wakes."""
     script = ("hang frankfurt-1 at round 3 for 10 s",)
-    run = keep(Run.train(tmp_path, Town(faults=script), "--declared"))
+    run = keep(Run.train(tmp_path, Town(faults=script, model=OWN), "--declared"))
     run.wait_for(lambda told: bool(events(told, "fault")), "frankfurt hanging")
 
     worker = run.folder.worker("frankfurt", "frankfurt-1")

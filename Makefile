@@ -43,7 +43,7 @@ rooms:
 
 unit:
 	$(PY) -m coverage erase
-	$(PY) -m coverage run -m pytest $(EXTRA)
+	$(PY) -m coverage run -m pytest -n 2 $(EXTRA)
 
 cover:
 	$(PY) -m coverage combine --quiet

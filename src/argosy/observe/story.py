@@ -80,7 +80,7 @@ class SiteStory:
     rounds_in: int
     payload_up: int  # bytes of the blobs it posted
     payload_down: int  # bytes of the others' blobs that commits named
-    model_down: int  # the initial model and the checkpoints it caught up from, counted apart
+    model_down: int  # the model that each host leading the site began from, counted apart
     counted_up: int | None  # by the relay, everything included; None without one
     counted_down: int | None
     allreduce_each_way: int  # a ring all-reduce of fp32 gradients for the same tokens
@@ -129,7 +129,7 @@ class _Notes:
     countries: dict[str, str] = field(default_factory=dict)
     hosts: dict[str, dict[str, None]] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)
+    trainers: dict[str, set[tuple[str, int]]] = field(default_factory=dict)  # who led a site
     posts: dict[tuple[str, int, int], Contribution] = field(default_factory=dict)
     progress: dict[str, list[tuple[int, Progress]]] = field(default_factory=dict)
     losses: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -193,6 +193,8 @@ def _note(notes: _Notes, entry: Entry, at_ms: int) -> None:
     writer = entry.writer
     if writer.site != CONTROLLER:
         _note_life(notes, writer, at_ms)
+    if isinstance(entry.body, Contribution | Progress | Evaluation):  # its leader's word
+        notes.trainers.setdefault(writer.site, set()).add((writer.host, writer.incarnation))
     match entry.body:
         case RunBegun() as begun:
             notes.begun = begun
@@ -206,7 +208,6 @@ def _note(notes: _Notes, entry: Entry, at_ms: int) -> None:
             notes.parameters = checkpoint.parameters
             notes.model_bytes = notes.model_bytes or checkpoint.bytes
         case HostStarted():
-            notes.starts[writer.site] = notes.starts.get(writer.site, 0) + 1
             word = "started" if writer.incarnation == 1 else "returned"
             _mark(notes, entry, at_ms, word, f"{writer.host} {word}")
         case Contribution() as post:
@@ -307,7 +308,7 @@ def _site(
         rounds_in=sum(1 for key in named if key[0] == site),
         payload_up=sum(size for key, size in sizes.items() if key[0] == site),
         payload_down=sum(sizes.get(key, 0) for key in named if key[0] != site),
-        model_down=notes.model_bytes * notes.starts.get(site, 0),
+        model_down=notes.model_bytes * len(notes.trainers.get(site, ())),
         counted_up=counted[0] if counted else None,
         counted_down=counted[1] if counted else None,
         allreduce_each_way=int(2 * (n - 1) / n * BYTES_PER_FP32 * notes.parameters * steps),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from argosy.core.plan import Plan
-    from argosy.core.records import Writer
     from argosy.exchange.ledger import Ledger
 
 BYTES_PER_FP32 = 4
@@ -192,9 +191,7 @@ def tell(
 def _note(notes: _Notes, entry: Entry, at_ms: int) -> None:
     writer = entry.writer
     if writer.site != CONTROLLER:
-        _note_life(notes, writer, at_ms)
-    if isinstance(entry.body, Contribution | Progress | Evaluation):  # its leader's word
-        notes.trainers.setdefault(writer.site, set()).add((writer.host, writer.incarnation))
+        _note_life(notes, entry, at_ms)
     match entry.body:
         case RunBegun() as begun:
             notes.begun = begun
@@ -218,7 +215,10 @@ def _note(notes: _Notes, entry: Entry, at_ms: int) -> None:
             _note_measures(notes, entry, at_ms)
 
 
-def _note_life(notes: _Notes, writer: "Writer", at_ms: int) -> None:
+def _note_life(notes: _Notes, entry: Entry, at_ms: int) -> None:
+    writer = entry.writer
+    if isinstance(entry.body, Contribution | Progress | Evaluation):  # its leader's word
+        notes.trainers.setdefault(writer.site, set()).add((writer.host, writer.incarnation))
     notes.newest[writer.host] = writer.incarnation
     for host in {writer.host, *notes.crews.get(writer.site, ())} & notes.newest.keys():
         life = (writer.site, host, notes.newest[host])

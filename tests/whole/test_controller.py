@@ -92,37 +92,15 @@ def test_twenty_controllers_are_killed_at_random_rounds(tmp_path: Path, keep: Ke
         shutil.rmtree(place)
 
 
-def test_a_second_controller_and_foreign_keys_are_refused(
+def test_a_rival_is_refused_and_after_ctrl_c_the_run_goes_on_from_an_older_checkpoint(
     tmp_path: Path, keep: Keep, undisturbed: "Undisturbed"
 ) -> None:
+    """A second controller and keys of another run; Ctrl-C; then the disk of Tokyo is lost, and the
+    newest checkpoint has a changed byte."""
     run = keep(Run.train(tmp_path, Town(model=OWN), "--declared"))
     run.wait_for_round(1)
-
-    second = argosy("resume", "latest", "--yes", cwd=tmp_path)
-
-    assert second.returncode == 4, second
-    assert f"another controller (process {run.process.pid}) already leads this run" in second.stderr
-    assert "Traceback" not in second.stderr
-
-    url = setups.load(run.folder).server_url
-    foreign = undisturbed.folder.keys("tokyo", "tokyo-1")
-    with (
-        closing(RemoteLogbook(url, foreign, within_s=10.0)) as stranger,
-        pytest.raises(HostError) as refused,
-    ):
-        stranger.read(1)
-    assert refused.value.exit_code == 4
-
-    before = run.wait_for_round(2)
-    assert run.stop() == 0, run.said
-    finished_well(run, before)
-
-
-def test_after_ctrl_c_nothing_runs_and_the_run_goes_on_from_an_older_checkpoint(
-    tmp_path: Path, keep: Keep
-) -> None:
-    """Ctrl-C; then the disk of Tokyo is lost, and the newest checkpoint has a changed byte."""
-    run = keep(Run.train(tmp_path, Town(model=OWN), "--declared"))
+    refuses_a_second_controller(run)
+    refuses_keys_of_another_run(run, undisturbed)
     run.wait_for(lambda told: len(kept(told)) >= 2, "a second checkpoint")
 
     run.interrupt()
@@ -160,6 +138,27 @@ def test_after_ctrl_c_nothing_runs_and_the_run_goes_on_from_an_older_checkpoint(
     path.write_bytes(whole)
 
     finished_well(resumed, before, disturbed=("tokyo",))
+
+
+def refuses_a_second_controller(run: Run) -> None:
+    second = argosy("resume", "latest", "--yes", cwd=run.runs.parent)
+
+    assert second.returncode == 4, second
+    assert f"another controller (process {run.process.pid}) already leads this run" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def refuses_keys_of_another_run(run: Run, undisturbed: "Undisturbed") -> None:
+    url = setups.load(run.folder).server_url
+    foreign = undisturbed.folder.keys("tokyo", "tokyo-1")
+
+    with (
+        closing(RemoteLogbook(url, foreign, within_s=10.0)) as stranger,
+        pytest.raises(HostError) as refused,
+    ):
+        stranger.read(1)
+
+    assert refused.value.exit_code == 4
 
 
 def posted_again(entries: list[Entry], site: str, after: int) -> bool:

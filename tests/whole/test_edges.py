@@ -58,7 +58,7 @@ def test_a_port_that_is_taken_is_said_and_nothing_stays(tmp_path: Path, keep: Ke
     ("harm", "says"),
     [
         (b"Gru\xdf aus Frankfurt\n\nund noch ein Absatz\n" * 50, r"german\.txt.*UTF-8"),
-        (b"kurz\n\nnoch einer\n", "shorter|sequence"),
+        pytest.param(b"kurz\n\nnoch einer\n", "shorter|sequence", marks=pytest.mark.slow),
         (b"", "german is empty"),
     ],
     ids=["not UTF-8", "shorter than a sequence", "empty"],

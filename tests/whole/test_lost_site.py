@@ -35,7 +35,7 @@ CANARIES = {
     "japanese": "カナリアは午前三時に渋谷で静かに歌っていた。",
     "english": "At three in the morning the canary of Arlington whistled a sea shanty.",
 }
-KILLED, RETURNS = 4, 9  # at these rounds
+KILLED, RETURNS = 4, 8  # at these rounds
 HOUR_S = 3600
 
 

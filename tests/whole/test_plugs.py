@@ -13,8 +13,10 @@ from fakes.whole import MARK, OWN, SITES, Run, Town, commits, entries_of, note, 
 
 from argosy.cluster.processes import Processes
 from argosy.core.records import (
+    CONTROLLER,
     Contribution,
     Crew,
+    Digest,
     Entry,
     HostEvent,
     HostStarted,
@@ -23,6 +25,7 @@ from argosy.core.records import (
 from argosy.lab import checkers
 from argosy.lab.checkers import OK
 from argosy.lab.files import limit_files
+from argosy.logbook.blobs import BlobFolder
 from argosy.run.audit import audit
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
@@ -62,7 +65,7 @@ def posts(
 def test_a_site_of_two_hosts_outlives_the_loss_of_either(tmp_path: Path, keep: Keep) -> None:
     """First the one that follows, then the one that leads; each comes back and joins again."""
     hosts = {"frankfurt": ("frankfurt-1",), "virginia": ("virginia-1", "virginia-2")}
-    run = keep(Run.train(tmp_path, Town(hosts=hosts), "--declared"))
+    run = keep(Run.train(tmp_path, Town(hosts=hosts, model=OWN), "--declared"))
     story: list[tuple[str | None, str]] = [
         (None, "virginia-1, virginia-2 train together"),
         ("virginia-2", "virginia-1 train together"),
@@ -92,12 +95,20 @@ def formed(entries: list[Entry], after: int, detail: str) -> bool:
     return any(seq > after and e.detail == detail for seq, e in events(entries, "regroup"))
 
 
-def test_a_host_that_hangs_and_two_full_disks_hold_up_nobody(tmp_path: Path, keep: Keep) -> None:
-    """Virginia hangs; Tokyo's disk is full; then, for a while, that of the logbook itself."""
+def test_a_hang_a_damaged_blob_and_two_full_disks_hold_up_nobody(
+    tmp_path: Path, keep: Keep
+) -> None:
+    """Virginia hangs, and what it fetches when it wakes is damaged at first; Tokyo's disk is full;
+    then, for a while, that of the logbook itself."""
     script = ("hang virginia-1 at round 3 for 10 s", "fill the disk of tokyo-1 at round 2 for 12 s")
     run = keep(Run.train(tmp_path, Town(faults=script, model=OWN), "--declared"))
 
-    run.wait_for(lambda told: bool(events(told, "fault")) and awake(told), "virginia awake again")
+    blob = missed_by_virginia(run)
+    whole = blob.read_bytes()
+    swap(blob, whole[:-5] + bytes([whole[-5] ^ 8]) + whole[-4:])
+    refused(run, "virginia", "fetching it again")
+    swap(blob, whole)
+    run.wait_for(awake, "virginia awake again")
     run.wait_for(
         lambda told: bool(posts(told, "virginia", fault(told, "virginia-1 goes on"))), "a post"
     )
@@ -117,6 +128,39 @@ def test_a_host_that_hangs_and_two_full_disks_hold_up_nobody(tmp_path: Path, kee
     assert list(scratch.glob("*.part")) == []
     assert list(scratch.glob("snapshot-*.safetensors")), "with space again, it kept one"
     assert "the logbook takes no records now" in run.said
+
+
+def missed_by_virginia(run: Run) -> Path:
+    """A blob that a commit has named while Virginia hung, and that all others have fetched."""
+    found: list[str] = []
+
+    def there(entries: list[Entry]) -> bool:
+        if not any("virginia-1 hangs" in event.detail for _, event in events(entries, "fault")):
+            return False
+        hangs = fault(entries, "virginia-1 hangs")
+        agreed = {(e.writer.site, e.body.round) for e in entries if isinstance(e.body, Digest)}
+        for entry, commit in commits(entries):
+            others = [m for m in commit.members if m.site == "frankfurt"]
+            known = {("tokyo", commit.round), (CONTROLLER, commit.round)} <= agreed
+            if entry.seq > hangs and known and others:
+                posted = (p for p in posts(entries, "frankfurt", 0) if p.n == others[0].n)
+                found.extend(shard.blob for post in posted for shard in post.shards)
+                return True
+        return False
+
+    run.wait_for(there, "a round without virginia")
+    return BlobFolder(run.folder.logbook / "blobs").path(found[0])
+
+
+def swap(path: Path, content: bytes) -> None:
+    part = path.with_name("swap")
+    part.write_bytes(content)
+    part.replace(path)
+
+
+def refused(run: Run, site: str, words: str) -> None:
+    log = run.folder.log(site, f"{site}-1")
+    run.wait_for(lambda _: words in log.read_text(errors="replace"), f"{site} saying {words!r}")
 
 
 def awake(entries: list[Entry]) -> bool:
@@ -145,6 +189,7 @@ def waits(entries: list[Entry], site: str, from_seq: int, to_seq: int) -> float:
     return max(body.wait_s for body in told if isinstance(body, Progress))
 
 
+@pytest.mark.slow
 def test_a_host_that_wakes_beside_its_own_second_life_is_harmless(
     tmp_path: Path, keep: Keep
 ) -> None:

@@ -15,6 +15,7 @@ from argosy.planner.facts import (
     RECORD_BYTES,
     SPARE,
     STEPS,
+    TERNARY_COST,
     TRAFFIC_SHARE,
     UP_TRIPS,
 )
@@ -119,14 +120,14 @@ def _first_window(job: Job, trainers: tuple[Trainer, ...]) -> tuple[float, list[
             return period, [
                 (
                     f"A window is {seconds(period)}, about {number(period / step)} steps of"
-                    f" {seconds(step)} (parity was measured at {STEPS}); in seconds, so that unequal"
+                    f" {seconds(step)} (the exchange was measured at {STEPS}); in seconds, so that unequal"
                     f" sites finish together, and short enough for {LEAST_ROUNDS} rounds."
                 )
             ]
 
 
 def _codec(trainers: tuple[Trainer, ...], parameters: int, period: float) -> tuple[str, str]:
-    """The most exact that is as good as free; else the smallest, which lost nothing measurable."""
+    """The most exact that is as good as free; else the smallest, which loses little."""
     hosts = sum(trainer.price_per_hour for trainer in trainers) * period / 3600
     for codec in CODECS[:-1]:
         trips = traffic(trainers, codec, parameters)
@@ -141,7 +142,7 @@ def _codec(trainers: tuple[Trainer, ...], parameters: int, period: float) -> tup
     larger = traffic(trainers, CODECS[-2], parameters)
     return smallest, (
         f"The codec is {smallest}: {size(payload)} per site and round at {BITS[smallest]} bits per"
-        f" parameter; it reached parity in measurements, and {CODECS[-2]} would take"
+        f" parameter; it cost {TERNARY_COST:.1%} of loss in a measurement, and {CODECS[-2]} would take"
         f" {seconds(_transfer_s(larger))} of {seconds(period)}"
         + (" and cost traffic." if _money(trainers, larger) else ".")
     )

@@ -109,15 +109,14 @@ def test_who_does_not_come_is_left_out_and_knocks_later() -> None:
 
         late = threading.Thread(target=lambda: here.form(("c", 0)))
         late.start()
-        while (
-            "c" not in formed["a"].hosts
-        ):  # on a busy machine it may come too late, and knocks again
+        joined = formed
+        while "c" not in joined["a"].hosts:  # on a busy machine it may come late, and knocks again
             soon(here.crews["a"].newcomers)
-            formed = here.form(("a", 3), ("b", 3))
+            joined = here.form(("a", 3), ("b", 3))
         late.join(WITHIN_S)
 
-        assert formed["a"].hosts == ("a", "b", "c")
-        assert (formed["a"].source, formed["a"].fresh) == (0, True)
+        assert joined["a"].hosts == ("a", "b", "c")
+        assert (joined["a"].source, joined["a"].fresh) == (0, True)
 
 
 def test_another_crew_record_ends_the_epoch_and_nobody_waits_for_who_is_not_there_yet() -> None:

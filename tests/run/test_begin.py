@@ -70,12 +70,13 @@ def test_a_source_that_is_missing_or_empty_is_said_before_anything_is_measured(
     tmp_path: Path,
 ) -> None:
     wanted = order(tmp_path)
-    for source in wanted.job.sources:
-        path = wanted.root / source.path
+    paths = [wanted.root / source.path for source in wanted.job.sources]
+    for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("some text\n")
     look_for_sources(wanted)
 
+    source, path = wanted.job.sources[-1], paths[-1]
     path.write_text("")
     with pytest.raises(SpecError, match=f"source {source.name} is empty"):
         look_for_sources(wanted)

@@ -51,6 +51,20 @@ def test_a_site_that_begins_again_from_the_agreed_model_keeps_its_open_post() ->
     assert books.ledger() == Ledger(trained=150, committed=100, pending=20, lost={KILLED: 30})
 
 
+def test_a_host_that_had_not_read_the_last_posts_of_its_former_life_goes_on_after_them() -> None:
+    books = posted(trained=100, tokens=100)
+    had_read = books.kept
+    books.settled(100, named=True)
+    books.contributed(HOST, 150, 50)
+    books.settled(50, named=True)
+
+    books.host_started(HOST, had_read)
+
+    assert books.kept == 150
+    books.contributed(HOST, books.kept + 20, 20)
+    assert books.ledger() == Ledger(trained=170, committed=150, pending=20)
+
+
 def test_the_open_post_of_a_site_that_began_again_is_lost_when_it_expires() -> None:
     """The log can't see whether its state holds it; the next contribution tells."""
     books = posted(trained=100, tokens=100)

@@ -190,6 +190,32 @@ def waits(entries: list[Entry], site: str, from_seq: int, to_seq: int) -> float:
 
 
 @pytest.mark.slow
+def test_a_cut_link_and_the_loss_of_every_helper_cost_no_token_and_no_life(
+    tmp_path: Path, keep: Keep
+) -> None:
+    """Tokyo is cut off for a while; then the checkpointer, the relay and the logbook are killed."""
+    script = ("cut tokyo for 6 s at round 3",)
+    run = keep(Run.train(tmp_path, Town(faults=script, model=OWN), "--declared"))
+    run.wait_for(
+        lambda told: any("is linked again" in e.detail for _, e in events(told, "fault")), "a link"
+    )
+
+    for helper in ("checkpointer", "relay", "logbook"):
+        run.wait_for_round(rounds_of(run.entries()) + 2)
+        run.kill_host(helper)
+    assert run.stop(after_rounds=4) == 0
+    entries = ended_well(run, SITES)
+
+    cut = (fault(entries, "tokyo is cut off"), fault(entries, "tokyo is linked again"))
+    without = [c for e, c in commits(entries) if cut[0] < e.seq < cut[1]]
+    assert any("tokyo" not in {m.site for m in c.members} for c in without)
+    later = [c for e, c in commits(entries) if e.seq > cut[1]]
+    assert any("tokyo" in {m.site for m in c.members} for c in later)
+    begun = [e for e in entries if isinstance(e.body, HostStarted)]
+    assert [e.writer.incarnation for e in begun] == [1, 1, 1], "a site was started again"
+
+
+@pytest.mark.slow
 def test_a_host_that_wakes_beside_its_own_second_life_is_harmless(
     tmp_path: Path, keep: Keep
 ) -> None:

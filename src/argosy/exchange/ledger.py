@@ -104,7 +104,9 @@ class SiteBooks:
     def _restart_if_dead(self) -> None:
         if self._carriers or not self._resumed:
             return
-        resumed = max(self._resumed.values())
+        # A host may have read the log before the last post of the life that it replaces: what is
+        # committed or open is not forgotten for that.
+        resumed = max(self.kept, *self._resumed.values())
         self._reason = KILLED
         self.trained += max(0, resumed - self._counter)  # a snapshot that had trained unreported
         self._counter = max(self._counter, resumed)

@@ -19,6 +19,8 @@ from argosy.engine.step import Share, Stepper, share_of
 from argosy.engine.weights import Weights
 from argosy.exchange.holdings import Holdings
 
+SEEDING = threading.Lock()
+
 
 def together(size: int, do: Callable[[Group], Any], *, within_s: float = 30.0) -> list[Any]:
     """What `do` returns at every rank of one group."""
@@ -120,8 +122,9 @@ def stepper(group: Group, *, share: Share, batch: int = 6) -> tuple[SiteState, S
     training = Training(
         tokens=10_000, sequence=8, batch=batch, precision="fp32", warmup_fraction=0.0
     )
-    torch.manual_seed(1)
-    weights = Weights(Tiny(64), torch.device("cpu"))
+    with SEEDING:  # ranks are threads here, and torch has one generator
+        torch.manual_seed(1)
+        weights = Weights(Tiny(64), torch.device("cpu"))
     optimizer = InnerOptimizer(weights, training)
     state = SiteState(weights=weights, optimizer=optimizer, holdings=Holdings(weights.read()))
     stream = np.random.default_rng(3).integers(0, 64, 2000)

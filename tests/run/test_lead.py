@@ -3,7 +3,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,15 @@ from argosy.run.lead import end_what_lives, lead
 from argosy.run.resume import read_state, resume
 from argosy.run.state import RunState
 from argosy.run.together import together
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """A shell that starts tests in the background has them ignore Ctrl-C; these want to hear it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
 
 LONGER = JOB.replace("4000", "30_000")  # rounds enough for a host to come back
 

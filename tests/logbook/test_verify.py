@@ -10,7 +10,9 @@ import pytest
 from fakes.logbook import Signing
 from fakes.written import Written, database, rewrite, signed_anew, write
 
+from argosy.core.errors import DamagedError
 from argosy.core.records import Lead
+from argosy.logbook import open_log
 from argosy.logbook.blobs import digest_of
 from argosy.logbook.chain import GENESIS, chain
 from argosy.logbook.embedded import EmbeddedLogbook
@@ -310,3 +312,16 @@ def test_a_contribution_that_names_what_is_not_there_is_named(
             body=body)])  # fmt: skip
 
     assert named(first_wrong(written.folder)) == (4, "contribution", "blob")
+
+
+def test_a_database_with_a_hole_in_it_is_said_to_be_damaged(written: Written) -> None:
+    path = written.folder / "log.db"
+    whole = path.read_bytes()
+    page = int.from_bytes(whole[16:18], "big")
+    path.write_bytes(whole[:page] + bytes(len(whole) - page))
+
+    reader = open_log(written.folder)
+
+    with pytest.raises(DamagedError, match="damaged"):
+        reader.entries()
+    reader.close()

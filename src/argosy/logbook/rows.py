@@ -81,7 +81,14 @@ class OpenLog:
 
     def entries(self, from_seq: int = 1) -> list[Entry]:
         """All records as stored, unchecked: chain and signatures are for `verify` to judge."""
-        return [entry_of(row.seq, row.before, row.raw) for row in self.rows(from_seq)]
+        try:
+            return [entry_of(row.seq, row.before, row.raw) for row in self.rows(from_seq)]
+        except sqlite3.DatabaseError as wrong:
+            raise DamagedError(
+                f"the database is damaged: {wrong}",
+                where=str(self.folder),
+                hint="`argosy audit` says what is wrong; bring log.db back from a copy",
+            ) from wrong
 
     def integrity(self) -> str:
         """SQLite's own words on the file: "ok" or what is wrong."""

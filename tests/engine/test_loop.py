@@ -175,6 +175,27 @@ def test_a_time_window_ends_when_its_seconds_are_over(tmp_path: Path) -> None:
     assert len(run.said(Contribution)) == 1
 
 
+@pytest.mark.parametrize(("behind_s", "falls_in"), [(0.3, True), (0.7, False)])
+def test_a_commit_brings_a_site_into_step_unless_most_of_its_window_is_over(
+    tmp_path: Path, behind_s: float, falls_in: bool
+) -> None:
+    run = running(tmp_path, ONE, exchange={"window_steps": None, "window_seconds": 1.0})
+    frankfurt = run.hosts["frankfurt"]
+    while not run.said(Contribution):
+        run.clock.now += 0.1
+        frankfurt.turn()
+    posted_at = run.clock.now
+
+    run.clock.now += behind_s
+    run.go(lambda town: town.round >= 1)
+    frankfurt.turn()
+    run.clock.now = posted_at + 1.05
+    frankfurt.turn()
+    frankfurt.turn()
+
+    assert (len(run.said(Contribution)) == 1) == falls_in
+
+
 @pytest.mark.parametrize("codec", ["int8", "int4", "ternary"])
 def test_every_codec_carries_a_run_with_equal_models(tmp_path: Path, codec: str) -> None:
     run = running(tmp_path, exchange={"codec": codec})

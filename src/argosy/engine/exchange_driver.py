@@ -211,6 +211,7 @@ class ExchangeDriver:
         self.payloads.forget(commit)
         self._applied_at = self._clock()
         self._applied_step = self._state.counters.step
+        self._fall_into_step()
         if due(self._state.parameters, commit):
             digest = model_digest(self._state.holdings.a)
             self._outbox.post(Digest(fragment=0, round=commit.round, digest=digest))
@@ -239,6 +240,14 @@ class ExchangeDriver:
 
     def may_train(self) -> bool:
         return self.side.may_train(self.windows_alone(), self._state.counters.steps)
+
+    def _fall_into_step(self) -> None:
+        """Sites whose windows of time begin with the same commit post together. One that came back,
+        or whose post came late, would else stay out of step for ever, and every round lack one.
+        Who has most of a window behind it goes on, so that nobody is held back again and again."""
+        seconds = self.exchange.window_seconds
+        if seconds is not None and self._clock() - self._began < seconds / 2:
+            self._began = self._clock()
 
     def post_op(self, *, leaving: bool = False) -> ops.Post | None:
         """A post, if it is time and there is something to say."""

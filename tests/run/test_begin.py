@@ -1,13 +1,14 @@
 import asyncio
 import contextlib
 import json
+import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fakes.stage import FLEET, JOB, order
 
-from argosy.core.errors import DamagedError, PolicyError, SpecError
+from argosy.core.errors import DamagedError, HostError, PolicyError, SpecError
 from argosy.core.records import CONTROLLER, Roster, RunBegun
 from argosy.logbook import open_log
 from argosy.logbook.verify import first_wrong
@@ -150,3 +151,13 @@ def test_what_a_newer_argosy_adds_to_a_setup_is_passed_over(tmp_path: Path) -> N
     path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "blue"}))
 
     assert setups.load(folder) == replace(setup)
+
+
+def test_a_port_that_somebody_has_is_said_before_anything_is_made(tmp_path: Path) -> None:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as somebody:
+        port = somebody.getsockname()[1]
+
+        with pytest.raises(HostError, match=f"port {port} is taken"):
+            made(tmp_path, port=port)
+
+    assert not (tmp_path / "runs").exists()

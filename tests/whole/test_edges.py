@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fakes.whole import MARK, Run, Town, entries_of
+from fakes.whole import MARK, OWN, Run, Town, entries_of
 
 from argosy.cli.main import run as command
 from argosy.lab import checkers
@@ -66,7 +66,7 @@ def test_a_port_that_is_taken_is_said_and_nothing_stays(tmp_path: Path, keep: Ke
 def test_a_text_that_cannot_be_trained_on_ends_the_run_by_name(
     tmp_path: Path, keep: Keep, harm: bytes, says: str
 ) -> None:
-    job = Town(hosts={"frankfurt": ("frankfurt-1",)}).write(tmp_path / "job")
+    job = Town(hosts={"frankfurt": ("frankfurt-1",)}, model=OWN).write(tmp_path / "job")
     (job.parent / "data" / "german.txt").write_bytes(harm)
 
     run = keep(Run(tmp_path, "argosy", "train", str(job), "--lab", "--yes", "--declared"))

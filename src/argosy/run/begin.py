@@ -1,12 +1,13 @@
 """A new run: what it is made of, checked and written down before anything starts."""
 
 import asyncio
+import errno
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy import __version__
 from argosy.cluster.whole import write_whole
-from argosy.core.errors import SpecError
+from argosy.core.errors import HostError, SpecError
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.records import CONTROLLER, Body, Roster, RunBegun, Seat
@@ -73,6 +74,7 @@ def look_for_sources(order: Order) -> None:
 
 async def make_run(order: Order, runs: Path, setup: Setup) -> tuple[RunFolder, Setup]:
     """The folder, the keys and the first two records. Until here nothing was started."""
+    port = await _free_port(setup.port)
     run = folders.new_id()
     folder = folders.create(runs.resolve(), order.job.name, run)
     write_whole(folder.job, order.job_text.encode())
@@ -87,7 +89,7 @@ async def make_run(order: Order, runs: Path, setup: Setup) -> tuple[RunFolder, S
         authority=authority.pem,
     )
     write_first_records(folder, begun, Roster(seats=seats, torch=""))
-    setup = replace(setup, run=run, data=str(order.root), port=setup.port or await _free_port())
+    setup = replace(setup, run=run, data=str(order.root), port=port)
     setups.save(folder, setup)  # last: with it the run can be resumed
     return folder, setup
 
@@ -129,8 +131,17 @@ def _read(path: Path, hint: str) -> str:
         ) from None
 
 
-async def _free_port() -> int:
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+async def _free_port(wanted: int) -> int:
+    """`wanted`, if nobody has it; 0: any."""
+    try:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", wanted)
+    except OSError as problem:
+        taken = problem.errno == errno.EADDRINUSE
+        raise HostError(
+            f"port {wanted} is taken" if taken else f"port {wanted} cannot be had: {problem}",
+            where="127.0.0.1",
+            hint="End the program that has it, or choose another one; without --port any is taken.",
+        ) from None
     port: int = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()

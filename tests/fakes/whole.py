@@ -124,7 +124,7 @@ name: small-town
   tokens: {self.tokens}
   sequence: {SEQUENCE}
   batch: {BATCH}
-  learning_rate: 0.004
+  learning_rate: 0.0015
 exchange:
   window: {self.window}
   codec: int8

@@ -11,7 +11,7 @@ from fakes.whole import Run, Town, entries_of
 from argosy.core.records import Entry
 from argosy.run.folder import RunFolder
 
-UNDISTURBED_TOKENS = 200_000
+UNDISTURBED_TOKENS = 240_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,8 @@ from argosy.core.records import CONTROLLER, Commit, Contribution, Crew, HostStar
 from argosy.engine.watch import Seating
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from argosy.core.records import Entry, Member
     from argosy.logbook import Logbook
 
@@ -19,6 +21,7 @@ log = logging.getLogger(__name__)
 HOLD_S = 20.0  # one long poll
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 5.0
+FETCHERS = 4  # at once: a payload costs a round trip or two, and a commit names one per site
 SPEAKS = frozenset(("run", "roster", "lead", "plan", "crew", "commit", "drain", "end"))
 
 
@@ -30,6 +33,7 @@ class Payloads:
         self._lock = threading.Condition()
         self._stripes: dict[tuple[str, int], tuple[str, ...]] = {}
         self._wanted: deque[str] = deque()
+        self._on_the_way: set[str] = set()
         self._blobs: dict[str, bytes] = {}
         self._after: int | None = None
 
@@ -52,7 +56,11 @@ class Payloads:
         with self._lock:
             for member in commit.members:
                 for digest in self._stripes.get((member.site, member.n), ()):
-                    if digest not in self._blobs and digest not in self._wanted:
+                    if not (
+                        digest in self._blobs
+                        or digest in self._wanted
+                        or digest in self._on_the_way
+                    ):
                         self._wanted.append(digest)
             self._lock.notify_all()
 
@@ -86,21 +94,27 @@ class Payloads:
                     self._blobs.pop(digest, None)
 
     def fetch(self, wait_s: float) -> bool:
-        """Fetch one wanted blob; False when there was none."""
+        """Fetch one wanted blob; False when there was none. Threads may share the work."""
         with self._lock:
             if not self._wanted and wait_s:
                 self._lock.wait(wait_s)
             if not self._wanted:
                 return False
-            digest = self._wanted[0]
+            digest = self._wanted.popleft()
+            self._on_the_way.add(digest)
         try:
             blob = self._logbook.get(digest)
-        except DamagedError as error:
-            # Void is only what everyone finds undecodable, so a blob that came broken is asked for
-            # again: a site that gave up alone would leave the agreement.
-            raise HostError(f"{error.what}; fetching it again", where=error.where) from error
+        except BaseException as error:
+            with self._lock:
+                self._on_the_way.discard(digest)
+                self._wanted.appendleft(digest)
+            if isinstance(error, DamagedError):
+                # Void is only what everyone finds undecodable, so a blob that came broken is asked
+                # for again: a site that gave up alone would leave the agreement.
+                raise HostError(f"{error.what}; fetching it again", where=error.where) from error
+            raise
         with self._lock:
-            self._wanted.remove(digest)
+            self._on_the_way.discard(digest)
             self._blobs[digest] = blob
         return True
 
@@ -126,8 +140,10 @@ class Inbox:
         self._stores: dict[str, tuple[str, int]] = {}
 
     def start(self) -> None:
-        for name, work in (("read the log", self._read_on), ("fetch payloads", self._fetch_on)):
-            thread = threading.Thread(target=work, name=name, daemon=True)
+        work: list[tuple[str, Callable[[], None]]] = [("read the log", self._read_on)]
+        work += [(f"fetch payloads {n}", self._fetch_on) for n in range(1, FETCHERS + 1)]
+        for name, task in work:
+            thread = threading.Thread(target=task, name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 

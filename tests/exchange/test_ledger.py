@@ -138,6 +138,32 @@ def test_survivors_that_were_a_step_behind_a_dead_host_have_lost_that_step() -> 
     assert books.ledger() == Ledger(trained=100, pending=90, lost={KILLED: 10})
 
 
+def test_steps_reported_before_the_record_of_an_earlier_post_are_not_lost() -> None:
+    """The record waits for the stripes of the site's other hosts; the leader trains on meanwhile."""
+    books = SiteBooks()
+    books.crew_formed((HOST, OTHER))
+    books.reported(HOST, 100)
+
+    books.contributed(HOST, 90, 90)
+
+    assert books.ledger() == Ledger(trained=100, pending=100)
+    assert books.kept == 90, "what a new life could begin with"
+    books.settled(90, named=True)
+    books.contributed(HOST, 130, 40)
+    assert books.ledger() == Ledger(trained=130, committed=90, pending=40)
+
+
+def test_a_host_that_began_anew_has_lost_what_its_former_life_reported() -> None:
+    books = SiteBooks()
+    books.crew_formed((HOST, OTHER))
+    books.reported(HOST, 100)
+    books.host_started(HOST, 0)
+
+    books.contributed(HOST, 90, 90)
+
+    assert books.ledger() == Ledger(trained=100, pending=90, lost={KILLED: 10})
+
+
 def test_a_rollback_loses_all_but_the_open_post_and_the_next_post_says_how_much() -> None:
     books = posted(trained=100, tokens=100)
     books.reported(HOST, 130)

@@ -37,6 +37,7 @@ class SiteBooks:
         self.posted = 0  # tokens of the open post
         self.lost: dict[str, int] = {}
         self._counter = 0  # the site's own counter, as last reported
+        self._reporter = ""  # who reported that, while its state cannot have gone back since
         self._reason = UNEXPLAINED  # why the next missing tokens would be missing
         self._crew: tuple[str, ...] = ()
         self._carriers: set[str] = set()  # hosts that have had the site's state since they started
@@ -65,6 +66,7 @@ class SiteBooks:
         that its hosts bring with them."""
         self._carriers.discard(host)
         self._resumed[host] = resumed
+        self._reporter = "" if self._reporter == host else self._reporter
         self._restart_if_dead()
 
     def crew_formed(self, hosts: tuple[str, ...]) -> None:
@@ -79,15 +81,22 @@ class SiteBooks:
         if counter > self._counter:
             self.trained += counter - self._counter
             self._counter = counter
+            self._reporter = host
 
     def contributed(self, host: str, counter: int, tokens: int) -> None:
-        """A counting contribution of `tokens`, by a site that has nothing else open."""
-        if counter < self._counter and self._reason == UNEXPLAINED:
+        """A counting contribution of `tokens`, by a site that has nothing else open.
+
+        Its record waits for the stripes of the site's other hosts; meanwhile its leader trains on
+        and may report that first. What one host reports in one life only grows, so steps beyond
+        the post were taken after it: they are pending for the next one, and not lost.
+        """
+        since = max(0, self._counter - counter) if host == self._reporter else 0
+        if counter + since < self._counter and self._reason == UNEXPLAINED:
             self._reason = KILLED  # survivors that were a step behind a dead host
         self.reported(host, counter)
-        self._counter = counter
-        self._lose(max(0, self.pending - tokens))
-        self._find(max(0, tokens - self.pending))
+        self._counter = counter + since
+        self._lose(max(0, self.pending - tokens - since))
+        self._find(max(0, tokens + since - self.pending))
         self.posted = tokens
         self._reason = UNEXPLAINED
 
@@ -99,6 +108,7 @@ class SiteBooks:
 
     def rolled_back(self) -> None:
         self._reason = ROLLED_BACK
+        self._reporter = ""
         self._lose(self.pending - self.posted)
 
     def _restart_if_dead(self) -> None:

@@ -138,7 +138,7 @@ def _table(figures: "dict[str, object]", sync: list[Outcome], argosy: list[Outco
 def _trial(chosen: argparse.Namespace, seed: int) -> Trial:
     names = (
         "steps", "batch", "width", "layers", "rate", "window", "codec", "delay", "lag",
-        "outer_rate", "momentum",
+        "outer_rate", "momentum", "moments",
     )  # fmt: skip
     return Trial(seed=seed, **{name: getattr(chosen, name) for name in names})
 
@@ -158,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lag", type=int, default=10, help="steps until a commit comes")
     parser.add_argument("--outer-rate", type=float, default=0.7)
     parser.add_argument("--momentum", type=float, default=0.6)
+    parser.add_argument("--moments", choices=["shared", "own"], default="shared")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     return parser
 

@@ -61,7 +61,7 @@ sources:
 training: {{tokens: {tokens}, sequence: 128, batch: {batch}, learning_rate: {rate}, seed: {seed},
            precision: fp32, evaluate_every: 1000000}}
 exchange: {{window: {{steps: {window}}}, codec: {codec}, delay: {delay},
-           outer_learning_rate: {outer_rate}, outer_momentum: {momentum}}}
+           outer_learning_rate: {outer_rate}, outer_momentum: {momentum}, moments: {moments}}}
 policy:
   - {{allow: [update, checkpoint, metric], from: "*", to: "*", why: a benchmark on public text}}
 """
@@ -91,6 +91,7 @@ class Trial:
     lag: int
     outer_rate: float
     momentum: float
+    moments: str = "shared"
 
     @property
     def job(self) -> str:
@@ -108,6 +109,7 @@ class Trial:
             delay=self.delay,
             outer_rate=self.outer_rate,
             momentum=self.momentum,
+            moments=self.moments,
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from argosy.core.records import Commit, Member
-from argosy.exchange.codec import CODECS, decode, encode
+from argosy.exchange.codec import CODECS, decode, encode, encode_moments, moments_in
 from argosy.exchange.digest import model_digest
 from argosy.exchange.outer import combine_payloads, outer_step
 from argosy.exchange.vectors import Vector
@@ -47,6 +47,14 @@ def test_what_was_once_encoded_decodes_to_the_same_bits(codec: str) -> None:
 def test_encoders_still_choose_the_same_values(codec: str) -> None:
     """The frames' bytes may change with zstd; what they say must not without being noticed."""
     assert decode(encode(vector(1), codec)).tobytes() == (GOLDEN / f"{codec}.f32").read_bytes()
+
+
+def test_moments_that_were_once_encoded_say_the_same() -> None:
+    made = encode_moments(np.exp2(-np.arange(130, dtype=np.float32)))
+    told = moments_in(golden("moments.frame", made))
+
+    assert told is not None
+    assert told.tobytes() == golden("moments.f32", told.tobytes())
 
 
 def test_a_sequence_of_outer_steps_ends_at_the_same_bits() -> None:

@@ -87,6 +87,7 @@ class Exchange:
     delay: int = 1  # 0: a site waits for the commit before it trains on
     outer_learning_rate: float = 0.7
     outer_momentum: float = 0.6
+    moments: str = "shared"  # "shared" | "own"
     staleness: int = 8  # rounds within which a contribution counts (S), and windows trained alone
     checkpoint_every: int = 5  # rounds
 

@@ -51,6 +51,7 @@ class ExchangePlan:
     staleness: int
     checkpoint_every: int
     evaluate_every: int
+    moments: str = "own"  # "shared": AdamW's second moments go along, see exchange.moments
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

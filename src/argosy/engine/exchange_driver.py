@@ -255,7 +255,10 @@ class ExchangeDriver:
         if not due or self._state.counters.steps == 0 or not self.side.can_post():
             return None
         exchange = self.exchange
-        return ops.Post(n=self.side.next_n, codec=exchange.codec, block=exchange.block)
+        return ops.Post(
+            n=self.side.next_n, codec=exchange.codec, block=exchange.block,
+            moments=exchange.moments == "shared",
+        )  # fmt: skip
 
     def contribution(
         self, op: ops.Post, before: Counters, frames: "Sequence[bytes]"

@@ -14,6 +14,7 @@ from argosy.engine.meter import Meter
 from argosy.engine.state import Step, stretch_of
 from argosy.engine.step import Stepper, share_of
 from argosy.engine.stripes import Stripes
+from argosy.exchange.codec import moments_in
 from argosy.exchange.outer import combine_payloads
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ class Loop:
                 rate=op.rate, momentum=op.momentum,
             )  # fmt: skip
             self._state.apply(took, mean)
+            own = self._driver.hand.site
+            told = [moments_in(payload) for site, payload in payloads.items() if site != own]
+            self._state.optimizer.agree([moments for moments in told if moments is not None])
             if self._leads:
                 self._driver.applied(commit)
 
@@ -166,7 +170,7 @@ class Loop:
             return
         with self._meter.timing("encode"):
             mine = stretch_of(group.rank, group.size, state.parameters, op.block)
-            frame = state.frame(op.codec, op.block, mine)
+            frame = state.frame(op.codec, op.block, mine, moments=op.moments and self._leads)
             frames = group.gather(frame)
             state.posted(b"".join(frames), op.n)
         keys = [f"put/{op.n}/{before.turn}/{rank}" for rank in range(group.size)]

@@ -23,6 +23,7 @@ class Post:
     n: int
     codec: str
     block: int
+    moments: bool  # tell the rows' second moments with it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ import torch
 
 from argosy.core.errors import DamagedError
 from argosy.engine.snapshot import Snapshot
+from argosy.exchange.codec import encode_moments
 from argosy.exchange.holdings import Holdings
 from argosy.exchange.payload import mark
 
@@ -93,12 +94,15 @@ class SiteState:
     def finite(self) -> bool:
         return bool(torch.isfinite(self.weights.vector).all())
 
-    def frame(self, codec: str, block: int, stretch: slice) -> bytes:
-        """A rank's stretch of the site's difference, encoded. Changes nothing."""
+    def frame(self, codec: str, block: int, stretch: slice, *, moments: bool = False) -> bytes:
+        """A rank's stretch of the site's difference, encoded, and the second moments of all rows
+        behind it where they are asked for. Changes nothing."""
         if stretch.start == stretch.stop:
             return b""
         local = self.weights.read()
-        return self.holdings.encode(local, codec, block, start=stretch.start, stop=stretch.stop)
+        frame = self.holdings.encode(local, codec, block, start=stretch.start, stop=stretch.stop)
+        rows = self.optimizer.moments() if moments else None
+        return frame if rows is None else frame + encode_moments(rows)
 
     def posted(self, payload: bytes, n: int) -> None:
         self.holdings.posted(self.weights.read(), payload)

@@ -3,10 +3,12 @@
 A **frame** is a header and a body; a **payload** is one frame or several, whose values follow one
 another, so that the ranks of a site can each encode a stretch. Codec blocks restart in each frame.
 
-    header  magic "ARGU", version, codec, 0, block, CRC-32 of all the rest, values, body bytes
-    fp32    the values, little-endian
-    others  three lengths and three zstd streams: the scales' upper bytes, their lower bytes (which
-            have nothing in common with the upper ones), and the integers (packing.py)
+    header   magic "ARGU", version, codec, 0, block, CRC-32 of all the rest, values, body bytes
+    fp32     the values, little-endian
+    moments  no values: a zstd stream of a byte for each row, as many as the header's block says
+             (moments.py); belongs to the frame before it
+    others   three lengths and three zstd streams: the scales' upper bytes, their lower bytes (which
+             have nothing in common with the upper ones), and the integers (packing.py)
 
 Encoders may differ between machines and versions, decoders may not: golden vectors hold them.
 """
@@ -21,6 +23,7 @@ import zstandard
 
 from argosy.core.errors import DamagedError
 from argosy.exchange.blocks import Codes, quantise, restore
+from argosy.exchange.moments import levels, moments_of
 from argosy.exchange.packing import (
     Bytes,
     Integers,
@@ -34,6 +37,7 @@ from argosy.exchange.vectors import Vector, stretches
 
 BLOCK = 128  # values that share a scale
 MOST_VALUES = 1 << 28  # what decode() accepts when it is not told how many to expect
+MOST_ROWS = 1 << 24
 
 _MAGIC = b"ARGU"
 _VERSION = 1
@@ -69,6 +73,7 @@ class _Scaled:
 
 
 _FP32 = 0
+_MOMENTS = 4
 _SCALED = {
     "int8": _Scaled(1, 127, 1, lambda q: q.view(np.uint8), lambda b, n: b.view(np.int8)[:n]),
     "int4": _Scaled(2, 7, 2, pack_nibbles, unpack_nibbles),
@@ -98,6 +103,18 @@ def encode(x: Vector, codec: str, block: int = BLOCK) -> bytes:
     return _frame(scaled.number, block, x.size, b"".join((lengths, *streams)))
 
 
+def encode_moments(moments: Vector) -> bytes:
+    """A frame of second moments, one for each row; it is put behind the frame of the values."""
+    body = zstandard.ZstdCompressor(level=_LEVEL).compress(levels(moments).tobytes())
+    return _frame(_MOMENTS, moments.size, 0, body)
+
+
+def moments_in(payload: bytes) -> Vector | None:
+    """What the frames of moments hold, one behind the other; None when there is none."""
+    found = [_levels(frame) for frame in _frames(payload) if frame.codec == _MOMENTS]
+    return moments_of(np.concatenate(found)) if found else None
+
+
 def decode(payload: bytes, *, count: int | None = None) -> Vector:
     """The values of a payload. Raises DamagedError for anything that no encoder here has made,
     or that does not hold `count` values, before it takes memory for it."""
@@ -119,8 +136,14 @@ def values_in(payload: bytes) -> int:
 
 
 def split(payload: bytes) -> list[bytes]:
-    """The frames of a payload, each a blob of its own."""
-    return [bytes(frame.whole) for frame in _frames(payload)]
+    """The frames of a payload, each a blob of its own; moments stay with the values they are of."""
+    blobs: list[bytes] = []
+    for frame in _frames(payload):
+        if frame.codec == _MOMENTS and blobs:
+            blobs[-1] += frame.whole
+        else:
+            blobs.append(bytes(frame.whole))
+    return blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +186,8 @@ def _frames(payload: bytes) -> Iterator[_Frame]:
 def _decode_frame(frame: _Frame, out: Vector) -> None:
     if frame.codec == _FP32:
         _decode_fp32(frame, out)
+    elif frame.codec == _MOMENTS:
+        _levels(frame)
     elif (codec := _BY_NUMBER.get(frame.codec)) is not None and frame.block > 0:
         _decode_scaled(frame, codec, out)
     else:
@@ -174,6 +199,12 @@ def _decode_fp32(frame: _Frame, out: Vector) -> None:
         raise _damaged(f"{len(frame.body)} bytes for {frame.count} fp32 values")
     np.copyto(out, np.frombuffer(frame.body, dtype="<f4"))
     _check_finite(out)
+
+
+def _levels(frame: _Frame) -> Bytes:
+    if frame.count or frame.block > MOST_ROWS:
+        raise _damaged(f"moments of {frame.block} rows with {frame.count} values")
+    return _decompress(frame.body, frame.block)
 
 
 def _decode_scaled(frame: _Frame, codec: _Scaled, out: Vector) -> None:

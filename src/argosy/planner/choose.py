@@ -140,6 +140,7 @@ def _exchange_plan(job: Job, agreed: Agreement) -> ExchangePlan:
         delay=job.exchange.delay,
         outer_learning_rate=job.exchange.outer_learning_rate,
         outer_momentum=job.exchange.outer_momentum,
+        moments=job.exchange.moments,
         staleness=job.exchange.staleness,
         checkpoint_every=job.exchange.checkpoint_every,
         evaluate_every=job.training.evaluate_every,

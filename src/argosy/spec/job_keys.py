@@ -163,6 +163,11 @@ class ExchangeKeys(Keys):
         default=0.7, description="the step of the agreed model along the mean update"
     )
     outer_momentum: BelowOne = Field(default=0.6, description="Nesterov momentum of that step")
+    moments: Literal["shared", "own"] = Field(
+        default="shared",
+        description="AdamW's second moments, one a row: told to the other sites, so that a"
+        " majority outvotes nobody, or each site's own",
+    )
     staleness: int = Field(default=8, ge=1, description="rounds within which a late update counts")
     checkpoint_every: int = Field(default=5, ge=1, description="rounds between checkpoints")
 

@@ -10,7 +10,7 @@ from argosy.core.job import Job, ModelFromConfig
 from argosy.core.law import Form
 from argosy.data.corpus import held_out, open_source, training
 from argosy.data.tokens import BYTES
-from argosy.lab import faults
+from argosy.spec import faults
 
 ROOT = Path(__file__).parents[2] / "examples/three-continents"
 HOMES = {"german": "DE", "japanese": "JP", "english": "US"}

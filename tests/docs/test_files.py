@@ -9,9 +9,9 @@ from docs.pages import DOCS, Block, blocks, code, pages, rows
 
 from argosy import spec
 from argosy.core.errors import PolicyError
-from argosy.lab.faults import FORMS, parse
 from argosy.policy import explain, placement
 from argosy.spec.document import document
+from argosy.spec.faults import FORMS, parse
 from argosy.spec.fleet_file import _RESERVED, FleetKeys
 from argosy.spec.job_keys import JobKeys
 
@@ -26,7 +26,8 @@ JOB = {
 FLEET = {
     "version": "version: 1\n",
     "home": "home: DE\n",
-    "sites": "sites:\n  tokyo: {country: JP, link: {mbit_per_s: 9, rtt_ms: 9}, hosts: {a: {}}}\n",
+    "sites": "sites:\n  tokyo: {country: JP, link: {mbit_per_s: 9, rtt_ms: 9}, hosts: {tokyo-1: {}}}\n"
+    "  frankfurt: {country: DE, link: {mbit_per_s: 9, rtt_ms: 9}, hosts: {a: {}}}\n",
 }
 STARS = {"sites": "SITE", "hosts": "HOST"}  # what the page calls a name that the user chooses
 

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.core.errors import SpecError
-from argosy.lab import faults
 from argosy.lab.deeds import Do, deeds
-from argosy.lab.faults import AtRound, AtSecond, Fault, due, next_second, parse, script, targets
+from argosy.spec import faults
+from argosy.spec.faults import AtRound, AtSecond, Fault, due, next_second, parse, script, targets
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The fleet: sites, hosts and links, with what is known of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 LOGBOOK = "logbook"  # the far end of every site's one link
 
@@ -17,6 +17,7 @@ class Host:
     price_per_hour: float = 0.0
     spot: bool = False
     tokens_per_s: float | None = None  # measured by a calibration run of the job's own model
+    where: str = field(default="", compare=False)  # file:line, so that a message can name it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

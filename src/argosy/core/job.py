@@ -97,6 +97,7 @@ class Limits:
     money: float | None = None
     currency: str | None = None  # as written with `money`; None: the fleet's
     hours: float | None = None
+    where: str = field(default="", compare=False)  # file:line of the section
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +111,7 @@ class Job:
     exchange: Exchange = field(default_factory=Exchange)
     limits: Limits = field(default_factory=Limits)
     policy: Policy = field(default_factory=Policy)
+    model_where: str = field(default="", compare=False)  # file:line of the model
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)

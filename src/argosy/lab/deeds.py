@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from argosy.core.fleet import Fleet
-from argosy.lab import faults
-from argosy.lab.faults import Fault
+from argosy.spec import faults
+from argosy.spec.faults import Fault
 
 
 class Do(StrEnum):

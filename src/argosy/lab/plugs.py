@@ -17,8 +17,8 @@ from argosy.cluster.whole import write_whole
 from argosy.core.errors import DamagedError
 from argosy.core.fleet import Fleet
 from argosy.core.records import CONTROLLER, Commit, Entry, HostEvent
-from argosy.lab import faults
 from argosy.lab.deeds import UNDOES, Deed, Do, deeds
+from argosy.spec import faults
 
 _BEAT_S = 0.1  # a slowed host works for a share of each
 

@@ -38,7 +38,7 @@ def plan(  # noqa: PLR0913 - each is a fact from a different hand
     if beyond:
         raise NoPlan(
             " ".join(said for said, _ in beyond),
-            where="job limits",
+            where=job.limits.where or "job limits",
             hint=" ".join(relaxed for _, relaxed in beyond),
         )
     return Plan(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from argosy.core.job import Job, StepWindow
 from argosy.core.plan import Estimate
+from argosy.core.units import money
 from argosy.planner.exchange import Agreement
 from argosy.planner.facts import START_S
 from argosy.planner.hosts import Trainer
@@ -45,13 +46,13 @@ def estimate(
         (trip.up + trip.down) / 1e9 * trainer.link.price_per_gb
         for trainer, trip in zip(trainers, agreed.traffic, strict=True)
     )
-    money = fixed_money + hourly * (total_s - fixed_s) / 3600 + traffic_money
+    total_money = fixed_money + hourly * (total_s - fixed_s) / 3600 + traffic_money
     allreduce = _allreduce_bytes(job, count, parameters)
     found = Estimate(
         tokens_per_s=speed,
         rounds=rounds,
         seconds=total_s,
-        money=money,
+        money=total_money,
         currency=currency,
         bytes_up=up,
         bytes_down=down,
@@ -91,15 +92,15 @@ def outside_limits(job: Job, currency: str, expected: Expected) -> list[tuple[st
             )
         )
     elif found.money > limits.money:
-        money = math.ceil(found.money * 100) / 100
+        enough = math.ceil(found.money * 100) / 100
         share = (limits.money - expected.fixed_money) / (found.money - expected.fixed_money)
         beyond.append(
             (
                 (
-                    f"The job costs {found.money:.2f} {currency} on this fleet, at most"
-                    f" {limits.money:.2f} are allowed."
+                    f"The job costs {money(found.money, currency)} on this fleet, at most"
+                    f" {money(limits.money)} are allowed."
                 ),
-                f"Allow limits.money: {money:.2f}{_or_fewer_tokens(job, share)}.",
+                f"Allow limits.money: {money(enough)}{_or_fewer_tokens(job, share)}.",
             )
         )
     return beyond
@@ -142,7 +143,7 @@ def _reasons(job: Job, found: Estimate, initial: int, count: int) -> tuple[str, 
             f"{size(moved)} cross the links in all{fewer}; the initial model, {size(initial)} to each"
             f" of {count} sites, comes apart."
         ),
-        f"The hosts and the traffic cost {found.money:.2f} {found.currency}."
+        f"The hosts and the traffic cost {money(found.money, found.currency)}."
         if found.money
         else "Neither hosts nor links have a price in the fleet file.",
         (

@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic.config import JsonDict
 
+from argosy.core.errors import SpecError
 from argosy.core.fleet import LOGBOOK, Fleet, Host, Link, Site
 from argosy.core.records import CONTROLLER
-from argosy.spec import text
+from argosy.spec import faults, text
+from argosy.spec.document import Document, document
 from argosy.spec.document import Path as Keypath
-from argosy.spec.document import document
 from argosy.spec.mistakes import Mistake, refuse
 from argosy.spec.reading import checked, repeated
 from argosy.spec.words import (
@@ -120,13 +121,17 @@ def parse_fleet(content: str, where: str = "fleet.yaml") -> Fleet:
     ]
     if mistakes:
         raise refuse(page, mistakes)
-    return Fleet(
+    fleet = Fleet(
         home=keys.home.country,
-        sites=tuple(_site(name, site) for name, site in keys.sites.items()),
+        sites=tuple(_site(page, name, site) for name, site in keys.sites.items()),
         links=tuple(_link(name, site.link) for name, site in keys.sites.items()),
         currency=keys.currency,
         faults=tuple(keys.lab.faults),
     )
+    mistakes = _not_faults(fleet)
+    if mistakes:
+        raise refuse(page, mistakes)
+    return fleet
 
 
 def _misnamed(names: list[tuple[Keypath, str]]) -> list[Mistake]:
@@ -137,6 +142,18 @@ def _misnamed(names: list[tuple[Keypath, str]]) -> list[Mistake]:
             problem = f"the name {name!r} is taken by Argosy itself"
         if problem:
             mistakes.append(Mistake(path=path, what=problem))
+    return mistakes
+
+
+def _not_faults(fleet: Fleet) -> list[Mistake]:
+    """Sentences that are none of the fault script, or speak of hosts that are not there."""
+    mistakes = []
+    for index, sentence in enumerate(fleet.faults):
+        try:
+            faults.targets(faults.parse(sentence), fleet)
+        except SpecError as error:
+            path = ("lab", "faults", index)
+            mistakes.append(Mistake(path=path, what=error.what, hint=error.hint))
     return mistakes
 
 
@@ -160,12 +177,15 @@ def _foreign_money(keys: FleetKeys) -> list[Mistake]:
     ]
 
 
-def _site(name: str, keys: SiteKeys) -> Site:
-    hosts = tuple(_host(host, facts or HostKeys()) for host, facts in keys.hosts.items())
+def _site(page: Document, name: str, keys: SiteKeys) -> Site:
+    hosts = tuple(
+        _host(host, facts or HostKeys(), page.place(("sites", name, "hosts", host)))
+        for host, facts in keys.hosts.items()
+    )
     return Site(name=name, country=keys.country, hosts=hosts)
 
 
-def _host(name: str, keys: HostKeys) -> Host:
+def _host(name: str, keys: HostKeys, where: str) -> Host:
     return Host(
         name=name,
         address=keys.address,
@@ -175,6 +195,7 @@ def _host(name: str, keys: HostKeys) -> Host:
         price_per_hour=keys.price_per_hour.amount,
         spot=keys.spot,
         tokens_per_s=keys.tokens_per_s,
+        where=where,
     )
 
 

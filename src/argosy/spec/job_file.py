@@ -40,12 +40,14 @@ def parse_job(content: str, where: str = "job.yaml") -> Job:
             money=money.amount if money else None,
             currency=money.currency if money else None,
             hours=keys.limits.hours,
+            where=page.place(("limits",)) if money or keys.limits.hours else "",
         ),
         policy=Policy(
             rules=tuple(
                 _rule(rule, page.place(("policy", index))) for index, rule in enumerate(keys.policy)
             )
         ),
+        model_where=page.place(("model",)),
     )
 
 

@@ -89,11 +89,13 @@ class SourceKeys(Keys):
 
 
 class TrainingKeys(Keys):
-    tokens: Annotated[Count, Field(ge=1)] = Field(
+    tokens: Annotated[Count, Field(ge=1, le=10**15)] = Field(
         description="how many tokens all sites train in total: 2_000_000 or 2M"
     )
-    sequence: int = Field(default=128, ge=2, description="tokens per sequence")
-    batch: int = Field(default=16, ge=1, description="sequences per step of a site, all hosts")
+    sequence: int = Field(default=128, ge=2, le=2**20, description="tokens per sequence")
+    batch: int = Field(
+        default=16, ge=1, le=2**20, description="sequences per step of a site, all hosts"
+    )
     learning_rate: Annotated[Number, Field(gt=0)] = Field(
         default=3e-3, description="the peak, after warm-up"
     )

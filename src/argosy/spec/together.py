@@ -20,5 +20,6 @@ def check_together(job: Job, fleet: Fleet) -> None:
     if job.limits.currency not in (None, fleet.currency):
         raise SpecError(
             f"limits.money is in {job.limits.currency}, the fleet's prices are in {fleet.currency}",
+            where=job.limits.where or None,
             hint="write both in one currency",
         )

@@ -308,3 +308,34 @@ def test_a_class_whose_forward_is_wrong_is_refused(
 
 def test_what_takes_anything_takes_nothing_in_particular() -> None:
     assert architectures._takes(type("Odd", (), {"__signature__": 3})) == set()
+
+
+def test_a_message_that_goes_on_below_a_colon_is_said_whole() -> None:
+    wrong = ValueError(
+        "Validation error for field 'hidden_size':\n\n   expected int, got str\nmore"
+    )
+
+    assert (
+        architectures.said(wrong)
+        == "Validation error for field 'hidden_size': expected int, got str"
+    )
+    assert architectures.said(ValueError("one\ntwo")) == "one"
+    assert architectures.said(ValueError()) == "ValueError"
+
+
+def test_a_wrong_model_is_told_with_the_line_of_its_section() -> None:
+    config: dict[str, object] = {"model_type": "llama", "hidden_size": "large"}
+
+    with pytest.raises(SpecError) as refused, models.written_at("mine/job.yaml:4"):
+        models.build(ModelFromConfig(config=config), 257, root=Path())
+
+    assert refused.value.where == "mine/job.yaml:4"
+    assert refused.value.what.startswith("model.config: no model can be made")
+    assert not refused.value.what.endswith(":")
+
+
+def test_without_a_line_a_wrong_model_is_told_as_it_was() -> None:
+    with pytest.raises(SpecError) as refused, models.written_at(""):
+        raise SpecError("no", where="model.config")
+
+    assert (refused.value.where, refused.value.what) == ("model.config", "no")

@@ -39,7 +39,7 @@ def from_config(config: dict[str, Any], vocabulary: int) -> nn.Module:
         module = language_model(made)
     except Exception as error:  # transformers raises whatever it trips over
         raise SpecError(
-            f"no model can be made of this configuration: {_line(error)}",
+            f"no model can be made of this configuration: {said(error)}",
             where=WHERE,
             hint=f"see the fields of transformers' {configuration.__name__}",
         ) from error
@@ -59,7 +59,7 @@ def from_folder(folder: "Path", vocabulary: int, *, weights: bool = True) -> nn.
             hint="name a folder as transformers' save_pretrained writes it",
         ) from error
     except ValueError as error:
-        raise SpecError(f"config.json is not JSON: {_line(error)}", where=where) from error
+        raise SpecError(f"config.json is not JSON: {said(error)}", where=where) from error
     if not weights or not any(folder.glob("*.safetensors")):
         if any(folder.glob("pytorch_model*.bin")):
             raise SpecError(
@@ -77,7 +77,7 @@ def from_folder(folder: "Path", vocabulary: int, *, weights: bool = True) -> nn.
             where, config=made, local_files_only=True, dtype=torch.float32, output_loading_info=True
         )
     except Exception as error:
-        raise SpecError(f"the weights cannot be loaded: {_line(error)}", where=where) from error
+        raise SpecError(f"the weights cannot be loaded: {said(error)}", where=where) from error
     missing = sorted(loading["missing_keys"])
     if missing:
         raise SpecError(
@@ -108,7 +108,7 @@ def from_class(model: "ModelFromClass", vocabulary: int, root: "Path") -> nn.Mod
     except AttributeError as error:
         raise SpecError(f"no {attribute} in {name}", where=where) from error
     except Exception as error:  # whatever the user's module does when it is imported
-        raise SpecError(f"{name} cannot be imported: {_line(error)}", where=where) from error
+        raise SpecError(f"{name} cannot be imported: {said(error)}", where=where) from error
     arguments = dict(model.arguments)
     if "vocabulary" in _takes(found):
         arguments.setdefault("vocabulary", vocabulary)
@@ -117,7 +117,7 @@ def from_class(model: "ModelFromClass", vocabulary: int, root: "Path") -> nn.Mod
     except Exception as error:
         raise SpecError(
             f"{attribute}({', '.join(f'{k}={v!r}' for k, v in arguments.items())}) fails:"
-            f" {_line(error)}",
+            f" {said(error)}",
             where=where,
         ) from error
     if not isinstance(module, nn.Module):
@@ -200,5 +200,12 @@ def _takes(target: Any) -> set[str]:
         return set()
 
 
-def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def said(error: BaseException) -> str:
+    """The first sentence of a message, which goes on below a line that ends with a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    for line in lines[1:]:
+        if not text.endswith(":"):
+            break
+        text = f"{text} {line}"
+    return text

@@ -61,7 +61,7 @@ def measure(job: "Job", place: Workplace, *, within_s: float = WITHIN_S) -> Meas
         gpus=int(device.type == "cuda"),
         torch=torch.__version__,
     )
-    with torch.device("meta"):
+    with models.written_at(job.model_where), torch.device("meta"):
         shape = models.build(job.model, tokenizer.vocabulary, root=place.data, weights=False)
     parameters = models.size(shape)
     need = memory.predicted_gb(
@@ -73,8 +73,9 @@ def measure(job: "Job", place: Workplace, *, within_s: float = WITHIN_S) -> Meas
     )
     if need > USABLE * facts.memory_gb:
         return Measured(facts=replace(facts, peak_memory_gb=need), parameters=parameters)
-    module = models.build(job.model, tokenizer.vocabulary, root=place.data, weights=False)
-    models.check(module, tokenizer.vocabulary, job.training.sequence)
+    with models.written_at(job.model_where):
+        module = models.build(job.model, tokenizer.vocabulary, root=place.data, weights=False)
+        models.check(module, tokenizer.vocabulary, job.training.sequence)
     trial = Trial(module.to(device), tokenizer.vocabulary, job.training, device)
     best = quickest(
         trial.run,

@@ -138,8 +138,9 @@ class Keeper:
         training = self._job.training
         tokenizer = tokens.open_tokenizer(training.tokenizer, self._root)
         torch.manual_seed(training.seed)
-        module = models.build(self._job.model, tokenizer.vocabulary, root=self._root)
-        models.check(module, tokenizer.vocabulary, training.sequence)
+        with models.written_at(self._job.model_where):
+            module = models.build(self._job.model, tokenizer.vocabulary, root=self._root)
+            models.check(module, tokenizer.vocabulary, training.sequence)
         a = models.flat(module)
         if not np.isfinite(a).all():
             raise DamagedError("the initial model holds values that are not finite", where="model")

@@ -9,6 +9,7 @@ Parameters are built in fp32 (autocast narrows the arithmetic, never the agreed 
 `table` is that of `named_parameters()`: tied parameters stand once, under their first name.
 """
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Table = list[tuple[str, list[int]]]
+
+
+@contextlib.contextmanager
+def written_at(where: str) -> "Iterator[None]":
+    """What is wrong with the job's model is said with the file and line of that section."""
+    try:
+        yield
+    except SpecError as error:
+        if where:
+            error.what = f"{error.where}: {error.what}" if error.where else error.what
+            error.where = where
+        raise
 
 
 def build(
@@ -102,7 +115,7 @@ def check(module: "nn.Module", vocabulary: int, sequence: int) -> None:
             logits = logits_of(module, torch.zeros(1, sequence, dtype=torch.int64))
     except (RuntimeError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise SpecError(
-            f"the model fails on a sequence of {sequence} tokens: {_first_line(error)}",
+            f"the model fails on a sequence of {sequence} tokens: {architectures.said(error)}",
             where=f"model: {_name(module)}",
             hint="forward(tokens[n, s]) -> logits [n, s, vocabulary]",
         ) from error
@@ -161,7 +174,3 @@ def _field(out: object) -> object:
 
 def _name(module: "nn.Module") -> str:
     return type(getattr(module, "module", module)).__name__
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

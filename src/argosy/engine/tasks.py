@@ -40,9 +40,10 @@ class Trained:
         self.job = job
         self.round = opened.round
         self.tokenizer: Tokenizer = tokens.open_tokenizer(job.training.tokenizer, root)
-        self.module: nn.Module = models.build(
-            job.model, self.tokenizer.vocabulary, root=root, config=opened.config, weights=False
-        )
+        with models.written_at(job.model_where):
+            self.module: nn.Module = models.build(
+                job.model, self.tokenizer.vocabulary, root=root, config=opened.config, weights=False
+            )
         found = tuple((name, tuple(shape)) for name, shape in models.table(self.module))
         if found != opened.table:
             raise SpecError(
@@ -133,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
             case _:
                 task.add_argument("--prompt", default="")
                 task.add_argument("--tokens", type=int, default=200)
-                task.add_argument("--temperature", type=float, default=0.0)
+                task.add_argument("--temperature", type=float, default=0.8)
                 task.add_argument("--seed", type=int, default=0)
     return parser
 

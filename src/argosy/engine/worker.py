@@ -208,9 +208,10 @@ class Worker:
         training = self.job.training
         torch.manual_seed(training.seed)
         vocabulary = self._openings.tokenizer.vocabulary
-        module = models.build(
-            self.job.model, vocabulary, root=self.place.data, config=config, weights=False
-        )
+        with models.written_at(self.job.model_where):
+            module = models.build(
+                self.job.model, vocabulary, root=self.place.data, config=config, weights=False
+            )
         weights = Weights(module.train(), self.device)
         optimizer = InnerOptimizer(weights, training)
         nothing = np.zeros(weights.vector.numel(), np.float32)

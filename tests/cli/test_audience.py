@@ -19,15 +19,19 @@ from argosy.core.records import (
 )
 
 
+def evaluation(number: int, source: str, bits: float) -> Evaluation:
+    return Evaluation(round=number, source=source, loss=2.0, tokens=9, bits_per_byte=bits)
+
+
 def told() -> Tape:
     tape = Tape()
     tape.begin()
     tape.start("frankfurt", "frankfurt-1")
-    seen = Evaluation(round=1, source="german", loss=2.0, tokens=9, bits_per_byte=2.885)
-    tape.add("frankfurt", "frankfurt-1", seen)
+    tape.add("frankfurt", "frankfurt-1", evaluation(0, "german", 8.05))
     tape.add("frankfurt", "frankfurt-1", contribution(1))
     tape.add("virginia", "virginia-1", contribution(1))
     tape.control(commit(1, ("frankfurt", 1), ("virginia", 1), tokens=2000))
+    tape.add("frankfurt", "frankfurt-1", evaluation(1, "german", 2.9))
     tape.control(HostEvent(what="lost", site="virginia", host="virginia-1", detail="it is gone"))
     tape.incarnations["frankfurt-1"] = 2
     tape.start("frankfurt", "frankfurt-1")
@@ -45,12 +49,27 @@ def test_without_a_terminal_each_thing_worth_knowing_is_one_line() -> None:
 
     assert out.getvalue().splitlines() == [
         "frankfurt-1 started",
-        "  german after round 1: 2.885 bits per byte",
-        "round 1: frankfurt, virginia; 2 k tokens",
+        "round 1: frankfurt, virginia; 2 k tokens; bits per byte after round 0: german 8.050",
         "lost: it is gone",
         "frankfurt-1 is back",
-        "round 2, the last: frankfurt; 3 k tokens",
+        "round 2, the last: frankfurt; 3 k tokens; bits per byte after round 1: german 2.900",
     ]
+
+
+def test_what_was_found_after_the_last_round_is_said_at_the_end() -> None:
+    out = io.StringIO()
+    lines = Lines(yes=True, out=out)
+    tape = Tape()
+    tape.add("frankfurt", "frankfurt-1", evaluation(2, "german", 2.5))
+    tape.add("virginia", "virginia-1", evaluation(1, "english", 2.75))
+
+    lines.heard(tuple(tape.entries))
+    lines.close()
+    lines.close()
+
+    assert out.getvalue() == (
+        "bits per byte after round 1: english 2.750; after round 2: german 2.500\n"
+    )
 
 
 def test_what_was_before_is_one_line_and_nothing_for_a_new_run() -> None:

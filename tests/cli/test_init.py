@@ -1,6 +1,7 @@
 """`argosy init`: what it writes can be read, placed and trained on, and it overwrites nothing."""
 
 import gzip
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from argosy.cli.init import init
+from argosy.cli.program import program
 from argosy.core.errors import DiskError, SpecError
 from argosy.data.corpus import open_source
 from argosy.data.tokens import BYTES
@@ -167,7 +169,7 @@ def test_tokens_are_about_one_pass_over_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("country", "says"),
     [
-        ("a", "expected NAME=CC such as german=DE, got 'a'"),
+        ("a", "expected NAME=CC such as a=DE, got 'a'"),
         ("aa=DE", "no folder gave the name 'aa', did you mean 'a'?"),
         ("a=Germany", "expected a country, got 'Germany', did you mean 'DE' (Germany)?"),
     ],
@@ -181,6 +183,7 @@ def test_a_wrong_country_option_is_answered_before_anything_is_written(
         init(tmp_path / "job", data=data, country=[country])
 
     assert caught.value.what == says
+    assert caught.value.hint
     assert not (tmp_path / "job").exists()
 
 
@@ -230,3 +233,57 @@ def test_it_is_a_command_with_these_options(tmp_path: Path) -> None:
 
     assert result.exit_code == 0, result.output
     assert [s.country for s in read_job(tmp_path / "job" / "job.yaml").sources] == ["DE", "JP"]
+
+
+def test_a_folder_that_is_none_is_refused_with_what_to_name_instead(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("text")
+
+    for folder, data in (
+        (file, None),
+        (tmp_path / "job", file),
+        (tmp_path / "job", tmp_path / "no"),
+    ):
+        with pytest.raises(SpecError, match="expected a folder") as caught:
+            init(folder, data=data)
+        assert caught.value.hint
+
+
+def test_the_next_commands_are_those_that_the_user_can_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / ".venv" / "bin" / "argosy"), "init"])
+
+    init(Path("mine"))
+
+    assert "\n  .venv/bin/argosy train mine/job.yaml --lab\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("called", "shown"),
+    [
+        ("/opt/my venv/bin/argosy", "'/opt/my venv/bin/argosy'"),
+        ("/src/argosy/__main__.py", "python -m argosy"),
+        ("/usr/bin/pytest", "argosy"),
+    ],
+)
+def test_the_program_is_called_as_it_was(
+    called: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "argv", [called])
+
+    assert program() == shown
+
+
+def test_on_the_path_the_program_has_its_short_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "argosy").write_text("#!/bin/sh\n")
+    (tmp_path / "argosy").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "argosy")])
+
+    assert program() == "argosy"

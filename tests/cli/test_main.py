@@ -63,7 +63,34 @@ def test_a_command_that_is_not_understood_has_exit_code_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(arguments) == 2
-    assert "Error" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("argosy: ")
+    assert "--help` says what it takes" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["generate", "latest", "x", "--tokens", "-5"],
+            "argosy: generate: invalid value for '--tokens'",
+        ),
+        (["generate", "latest", "x", "--temperature", "-1"], "argosy: generate: invalid value for"),
+        (
+            ["generate", "latest", "x", "--seed", "-1"],
+            "argosy: generate: invalid value for '--seed'",
+        ),
+        (["logs", "latest", "-n", "0"], "argosy: logs: invalid value for '--lines'"),
+        (["train", "job.yaml", "--port", "70000"], "argosy: train: invalid value for '--port'"),
+        (["export", "metrics"], "argosy: export metrics: missing"),
+        (["fly"], "argosy: no such command 'fly'"),
+    ],
+)
+def test_a_bad_value_is_told_as_every_other_mistake(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    assert capsys.readouterr().err.startswith(says)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +137,49 @@ def test_what_nobody_foresaw_goes_into_a_file_and_not_to_the_user(
     assert "ZeroDivisionError: a bug" in (here / "runs" / "error.log").read_text()
 
 
+@pytest.mark.parametrize("option", [["--runs", "mine/runs"], ["--runs=mine/runs"]])
+def test_the_details_go_where_the_runs_are(
+    option: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    here: Path,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(shelf, "list_runs", fail)
+
+    assert cli.run(["list", *option]) == 1
+    assert "mine/runs/error.log" in capsys.readouterr().err
+    assert (here / "mine" / "runs" / "error.log").is_file()
+    assert not (here / "runs").exists()
+
+
+def test_details_that_cannot_be_written_are_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(shelf, "list_runs", fail)
+    (here / "runs").write_text("a file in the way")
+
+    assert cli.run(["list"]) == 1
+    assert "ZeroDivisionError: a bug" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["train", "plan"])
+def test_without_lab_and_declared_that_is_said_before_anything_is_made(
+    command: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "job.yaml").write_text(JOB)
+    (here / "fleet.yaml").write_text(FLEET)
+
+    assert cli.run([command, "job.yaml"]) == 2
+    assert capsys.readouterr().err.startswith(f"argosy: {command}: nothing to measure")
+    assert not (here / "runs").exists()
+
+
 def test_the_program_ends_with_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["argosy", "fly"])
 
@@ -138,19 +208,13 @@ def test_a_mistake_in_a_file_names_its_line(here: Path, capsys: pytest.CaptureFi
     assert "job.yaml:7" in capsys.readouterr().err
 
 
-def test_a_plan_needs_something_to_measure(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "job.yaml").write_text(JOB)
-    (here / "fleet.yaml").write_text(FLEET)
-
-    assert cli.run(["plan", "job.yaml"]) == 2
-    assert "--declared" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "command", [["resume"], ["stop"], ["status"], ["logs"], ["audit"], ["rm", "x"], ["watch"]]
 )
 def test_where_there_is_no_run_that_is_said(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run(command) == 4
-    assert "There is no run in runs yet" in capsys.readouterr().err
+    assert cli.run(command) == 2
+    said = capsys.readouterr().err
+    assert "There is no run in runs yet" in said
+    assert "argosy train" in said

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,8 @@ def test_runs_are_listed(folder: RunFolder, capsys: pytest.CaptureFixture[str]) 
     line = said(capsys, "list")
     (row,) = json.loads(said(capsys, "list", "--json"))
 
+    header, line = line.splitlines()
+    assert header.split() == ["run", "status", "rounds", "tokens"]
     assert folder.name in line
     assert "done" in line
     assert row["name"] == folder.name
@@ -56,7 +59,7 @@ def test_without_runs_the_list_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert said(capsys, "list") == "no runs in runs yet\n"
+    assert said(capsys, "list") == "no runs in runs yet: argosy train JOB begins one\n"
     assert said(capsys, "list", "--json") == "[]\n"
 
 
@@ -119,8 +122,100 @@ def test_the_log_of_a_host_that_is_not_there(
 def test_without_files_evaluate_shows_what_the_sites_found(
     folder: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said(capsys, "evaluate") == ""
     assert json.loads(said(capsys, "evaluate", "--json")) == {}
+    assert cli.run(["evaluate"]) == 2
+    assert "no site has evaluated" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named_whole(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["evaluate", "latest", "/no/such.txt"]) == 2
+
+    told = capsys.readouterr().err
+    assert told.startswith("argosy: /no/such.txt: there is no such file or folder\n")
+    assert "evaluate RUN FILE" in told
+
+
+def test_a_temperature_that_is_no_number_is_refused(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["generate", "latest", "x", "--temperature", "inf"]) == 2
+    assert "argosy: --temperature: expected a number, got inf" in capsys.readouterr().err
+
+
+def test_without_its_job_file_a_run_says_that_and_no_other_thing(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.job.unlink()
+
+    assert "frankfurt" in said(capsys, "status")
+    assert cli.run(["generate", "latest", "x"]) == 2
+    assert "job.yaml of this run cannot be read" in capsys.readouterr().err
+
+
+def cut_off(folder: RunFolder, after: str) -> None:
+    """The logbook as it was when the last record of this kind had been written."""
+    with contextlib.closing(sqlite3.connect(folder.logbook / "log.db")) as db:
+        rows = db.execute("SELECT seq, CAST(raw AS TEXT) FROM records ORDER BY seq").fetchall()
+        last = max(seq for seq, raw in rows if f'"kind":"{after}"' in raw)
+        db.execute("DELETE FROM records WHERE seq > ?", (last,))
+        db.commit()
+
+
+def test_a_run_that_nobody_leads_has_one_status_and_is_told_to_be_resumable(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut_off(folder, "commit")
+
+    text = said(capsys, "status")
+
+    assert text.startswith(f"{folder.name}: unled (no controller leads it: argosy resume")
+    assert "running" not in text
+    assert json.loads(said(capsys, "status", "--json"))["story"]["outcome"] == "unled"
+    with lock.held(folder.lock):
+        assert said(capsys, "status").startswith(f"{folder.name}: running\n")
+
+
+def test_a_run_that_never_began_is_marked_and_has_no_model(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut_off(folder, "roster")
+
+    assert f"{folder.name}: never began (argosy rm" in said(capsys, "status")
+    assert "never began" in said(capsys, "list")
+    assert cli.run(["resume", "latest", "--yes"]) == 2
+    assert "never began" in capsys.readouterr().err
+    assert cli.run(["generate", "latest", "x"]) == 2
+    assert "argosy status" in capsys.readouterr().err
+    with lock.held(folder.lock):
+        assert "planning" in said(capsys, "list")
+
+
+@pytest.mark.parametrize("harm", ["garbage", "gone", "empty"])
+def test_one_broken_run_hides_no_other_and_is_marked(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str], harm: str
+) -> None:
+    broken = folder.path.with_name("2000-01-01-broken-00000000")
+    shutil.copytree(folder.path, broken)
+    log = broken / "logbook" / "log.db"
+    match harm:
+        case "garbage":
+            log.write_bytes(b"x" * 8192)
+        case "gone":
+            log.unlink()
+        case _:
+            log.write_bytes(b"")
+
+    text = said(capsys, "list")
+    rows = json.loads(said(capsys, "list", "--json"))
+
+    assert folder.name in text
+    assert f"\nbroken: runs/{broken.name}/logbook: " in text
+    assert "argosy" in text.split("broken: ")[1], "what now"
+    assert {row["name"]: row["status"] for row in rows} == {
+        folder.name: "done", broken.name: "broken",
+    }  # fmt: skip
 
 
 def test_metrics_are_exported(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

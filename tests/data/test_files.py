@@ -135,6 +135,32 @@ def test_a_file_that_is_not_utf8_is_named_with_line_and_offset(
 
 
 @pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"Gr\xfc\xdfe aus K\xf6ln\n", "iconv -f LATIN1"),
+        (b"plain\nGr\xfc\xdfe\n", "iconv -f LATIN1"),
+        ("\ufeffGrüße".encode("utf-16-le"), "it is UTF-16: iconv -f UTF-16"),
+        (b"\x1f\x8b\x08\x00\x00", "it is a gzip file, whatever its name says: let its name end"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "it is a PDF"),
+        (b"PK\x03\x04\x14\xff", "it is a ZIP archive"),
+        (b"\x89PNG\r\n", "it is a picture"),
+        (b"\x00\x01\x02\xff\xfe", "it looks like a binary file"),
+        (b"a heading\n\x00\x01\xff", "it looks like a binary file"),
+    ],
+)
+def test_what_to_do_about_a_file_that_is_no_utf8_depends_on_what_it_is(
+    tmp_path: Path, content: bytes, hint: str
+) -> None:
+    path = written(tmp_path / "a.txt", "")
+    path.write_bytes(content)
+
+    with pytest.raises(SpecError, match="not UTF-8") as caught:
+        list(documents(examine(path, "a.txt"), "text"))
+
+    assert str(caught.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize(
     "damage",
     [
         lambda raw: raw[: len(raw) // 2],

@@ -36,7 +36,12 @@ def damage_page(path: Path, page: int) -> None:
 def test_a_damaged_database_is_reported(written: Written, page: int) -> None:
     damage_page(written.folder / "log.db", page)
 
-    assert named(first_wrong(written.folder)) == (0, "", "file")
+    wrong = first_wrong(written.folder)
+
+    assert named(wrong) == (0, "", "file")
+    assert wrong is not None
+    assert "\n" not in wrong.found
+    assert "***" not in wrong.found
 
 
 def test_what_is_no_database_is_reported(written: Written) -> None:

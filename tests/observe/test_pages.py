@@ -7,7 +7,16 @@ from fakes import history
 from argosy.core.job import Job, ModelFromConfig, Source, Training
 from argosy.observe import charts, metrics
 from argosy.observe.card import card
-from argosy.observe.report import Extras, report, times_fewer
+from argosy.observe.report import (
+    COUNTED,
+    LOST,
+    TIMED,
+    Extras,
+    blind_lines,
+    ranges,
+    report,
+    times_fewer,
+)
 from argosy.observe.story import Story, tell
 
 EXTRAS = Extras(
@@ -133,3 +142,54 @@ def test_metrics_reach_tensorboard_files(tmp_path: Path) -> None:
 
     assert {folder.name for folder in tmp_path.iterdir()} == {"bonn", "german", "japanese", "run"}
     assert all(any(folder.glob("events*")) for folder in tmp_path.iterdir())
+
+
+def worse(*more: tuple[tuple[str, str, int], object]) -> Story:
+    """The small run, in which something was found besides."""
+    steps = [*history.STEPS[:-1], *more, history.STEPS[-1]]
+    return tell(history.entries_of(steps))  # type: ignore[arg-type]
+
+
+def test_losses_beyond_guessing_are_explained_by_the_site_that_was_away() -> None:
+    story = worse((history.BONN, history.seen(2, "japanese", 8.4)))
+
+    (line,) = blind_lines(story)
+
+    assert line.startswith(
+        "japanese was above 8 bits per byte after round 2, while osaka, which trains on it, took no"
+        " part. "
+    )
+    assert line in " ".join(read(report(story, EXTRAS)).text)
+
+
+def test_no_absence_is_blamed_for_a_loss_of_a_site_that_was_there() -> None:
+    (line,) = blind_lines(worse((history.BONN, history.seen(1, "german", 9.0))))
+
+    assert line.startswith("german was above 8 bits per byte after round 1. ")
+
+
+def test_the_model_before_training_and_losses_below_guessing_need_no_explanation() -> None:
+    assert list(blind_lines(worse((history.BONN, history.seen(0, "german", 8.2))))) == []
+    assert list(blind_lines(Story())) == []
+
+
+def test_rounds_are_written_as_ranges() -> None:
+    assert ranges([3, 4, 5, 9, 11, 12]) == "3-5, 9, 11-12"
+    assert ranges([]) == ""
+
+
+def test_the_report_says_what_is_counted_and_since_when() -> None:
+    text = " ".join(read(report(tell(history.entries()), EXTRAS)).text)
+
+    assert COUNTED in text
+    assert TIMED in text
+    assert LOST not in text, "nothing is lost"
+    assert "fewer bytes than all-reduce 41,667 x 2,000 x" in " ".join(text.split())
+    assert "0.010 USD" in text
+
+
+def test_a_return_is_not_told_in_the_same_words_twice() -> None:
+    page = report(tell(history.entries()), EXTRAS)
+
+    assert "<td>osaka-1</td><td>returned</td><td></td>" in page
+    assert "<td>osaka-1</td><td>fault</td><td>osaka-1 killed</td>" in page

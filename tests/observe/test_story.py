@@ -3,7 +3,7 @@ from dataclasses import replace
 from fakes import history
 
 from argosy.core.records import Body, Crew, HostEvent, HostStarted
-from argosy.observe.story import tell
+from argosy.observe.story import tell, worded
 
 
 def test_the_story_of_an_empty_log_is_an_empty_story() -> None:
@@ -80,3 +80,8 @@ def test_a_host_that_only_follows_lives_as_long_as_its_site_writes_until_it_is_l
 
     assert (lives["bonn-1"].from_ms, lives["bonn-1"].to_ms) == (2_000, 6_000)
     assert (lives["bonn-2"].from_ms, lives["bonn-2"].to_ms) == (3_000, 4_000)
+
+
+def test_a_moment_is_put_in_words_without_saying_anything_twice() -> None:
+    assert worded("returned", "osaka-1 returned") == "osaka-1 returned"
+    assert worded("lost", "its process was killed") == "lost: its process was killed"

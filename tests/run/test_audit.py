@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -289,3 +290,28 @@ def test_a_checkpoint_of_another_size_is_refused(
 
     with pytest.raises(DamagedError, match="expected 1000 parameters"):
         vectors(blobs, replace(checkpoint(0), blob=kept.blob))
+
+
+def test_without_an_authority_from_outside_the_proof_says_so(
+    finished: RunFolder, tmp_path: Path
+) -> None:
+    shutil.copytree(finished.logbook, tmp_path / "copy" / "logbook")
+
+    proof = audit(RunFolder(tmp_path / "copy"))
+
+    assert proof.ok
+    assert "no authority from outside was checked" in str(proof)
+    assert proof.to_json()["authority_checked"] is False
+    assert "authority" not in str(audit(finished))
+    assert audit(finished).to_json()["authority_checked"] is True
+
+
+def test_a_wrong_log_without_an_authority_says_so_as_well(
+    finished: RunFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "copy" / "logbook").mkdir(parents=True)
+
+    proof = audit(RunFolder(tmp_path / "copy"))
+
+    assert not proof.ok
+    assert proof.to_json()["authority_checked"] is False

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from fakes.stage import FLEET, JOB, order
 
-from argosy.core.errors import DamagedError, HostError, PolicyError, SpecError
+from argosy.core.errors import DamagedError, DiskError, HostError, PolicyError, SpecError
 from argosy.core.records import CONTROLLER, Roster, RunBegun
 from argosy.logbook import open_log
 from argosy.logbook.verify import first_wrong
 from argosy.run import setup as setups
-from argosy.run.begin import look_for_sources, make_run, read_order
+from argosy.run.begin import look_at_sources, make_run, read_order
 from argosy.run.folder import RunFolder, find
 from argosy.run.setup import Setup
+
+TEXT = "\n\n".join(["The harbour lies at the mouth of the river. " * 60] * 3)  # three passages
 
 
 def made(tmp_path: Path, *, port: int = 0) -> tuple[RunFolder, Setup]:
@@ -73,18 +75,81 @@ def test_a_source_that_is_missing_or_empty_is_said_before_anything_is_measured(
     wanted = order(tmp_path)
     paths = [wanted.root / source.path for source in wanted.job.sources]
     for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("some text\n")
-    look_for_sources(wanted)
+        path.write_text(TEXT)
+    assert look_at_sources(wanted, here=True) == []
 
     source, path = wanted.job.sources[-1], paths[-1]
     path.write_text("")
     with pytest.raises(SpecError, match=f"source {source.name} is empty"):
-        look_for_sources(wanted)
+        look_at_sources(wanted, here=True)
 
     path.unlink()
     with pytest.raises(SpecError, match="nothing at"):
-        look_for_sources(wanted)
+        look_at_sources(wanted, here=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"Gru\xdf\n\n" + TEXT.encode(), "not UTF-8: byte 0xDF"),
+        (b"one line, one document\n", "source english is one document"),
+        (b"first\n" + b"x" * 2100 + b"\n\nlast\n", "what is held out is shorter than one sequence"),
+    ],
+    ids=["not UTF-8", "one document", "short"],
+)
+def test_a_source_that_cannot_be_trained_on_is_said_as_the_user_would_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, says: str
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    order(mine)
+    monkeypatch.chdir(tmp_path)
+    wanted = read_order(Path("mine/job.yaml"), None)
+    (mine / "german.txt").write_text(TEXT)
+    (mine / "english.txt").write_bytes(content)
+
+    with pytest.raises(SpecError) as refused:
+        look_at_sources(wanted, here=True)
+
+    assert refused.value.what.replace("source english: ", "").startswith(says)
+    assert str(refused.value.where).startswith("mine/")
+
+
+def test_what_lies_at_a_site_or_may_not_be_opened_here_is_not_looked_at(tmp_path: Path) -> None:
+    wanted = order(tmp_path)
+    assert look_at_sources(wanted, here=False) == [
+        "source english lies at its site and was not looked at",
+        "source german lies at its site and was not looked at",
+    ]
+
+    (tmp_path / "german.txt").write_text(TEXT)
+    (tmp_path / "english.txt").write_bytes(b"\xff")  # home is in Germany
+
+    assert look_at_sources(wanted, here=False) == [
+        "source english may not be opened in DE: not looked at"
+    ]
+
+
+def test_what_is_here_and_may_be_opened_is_looked_at_wherever_the_hosts_are(tmp_path: Path) -> None:
+    wanted = order(tmp_path)
+    (tmp_path / "german.txt").write_bytes(b"\xff")
+
+    with pytest.raises(SpecError, match="not UTF-8"):
+        look_at_sources(wanted, here=False)
+
+
+def test_a_run_that_could_not_be_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise DiskError("the disk is full")
+
+    monkeypatch.setattr(setups, "save", full)
+
+    with pytest.raises(DiskError):
+        made(tmp_path)
+
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_new_run_has_its_texts_its_keys_and_its_first_two_records(tmp_path: Path) -> None:
@@ -105,7 +170,8 @@ def test_a_new_run_has_its_texts_its_keys_and_its_first_two_records(tmp_path: Pa
         ("virginia", "virginia-2", "US"),
     ]
     assert first_wrong(folder.logbook, authority=begun.authority) is None
-    assert find(tmp_path / "runs").path == folder.path
+    assert find(tmp_path / "runs", folder.name).path == folder.path
+    assert not (tmp_path / "runs" / "latest").exists(), "before its plan is agreed to"
 
 
 def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:

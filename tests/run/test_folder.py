@@ -3,9 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.errors import DiskError, HostError, SpecError
+from argosy.core.errors import DiskError, SpecError
 from argosy.core.records import CONTROLLER
-from argosy.run.folder import RunFolder, create, everyone, find, new_id
+from argosy.run.folder import (
+    RunFolder,
+    create,
+    everyone,
+    find,
+    new_id,
+    point_latest_at,
+    spec_text,
+)
 
 AT_MS = 1_764_547_200_000  # 2025-12-01 in UTC, or the day before
 
@@ -43,8 +51,9 @@ def test_a_job_without_a_letter_still_has_a_folder(tmp_path: Path) -> None:
 
 
 def test_latest_points_at_the_newest_run_relatively(tmp_path: Path) -> None:
-    a_run(tmp_path, "one")
     newest = a_run(tmp_path, "two")
+    point_latest_at(a_run(tmp_path, "one"))
+    point_latest_at(newest)
 
     link = tmp_path / "latest"
 
@@ -74,15 +83,43 @@ def test_a_name_that_fits_several_runs_is_refused_with_all_of_them(tmp_path: Pat
 def test_a_run_that_is_not_there_is_said_with_those_that_are(tmp_path: Path, name: str) -> None:
     folder = a_run(tmp_path, "german")
 
-    with pytest.raises(HostError) as refused:
+    with pytest.raises(SpecError) as refused:
         find(tmp_path, name)
 
     assert folder.name in str(refused.value.hint)
 
 
 def test_where_no_run_has_been_that_is_said(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="no run yet"):
+    with pytest.raises(SpecError, match="no run yet"):
         find(tmp_path / "runs")
+
+
+def test_where_no_run_has_begun_that_is_said_with_those_that_have_not(tmp_path: Path) -> None:
+    folder = a_run(tmp_path, "german")
+
+    with pytest.raises(SpecError, match="no run has begun yet") as refused:
+        find(tmp_path)
+
+    assert folder.name in str(refused.value.hint)
+
+
+def test_a_run_without_its_job_file_is_still_a_run_and_says_what_is_missing(tmp_path: Path) -> None:
+    folder = a_run(tmp_path, "german")
+    folder.job.unlink()
+
+    assert find(tmp_path, folder.name).path == folder.path.resolve()
+    assert [each.name for each in everyone(tmp_path)] == [folder.name]
+    with pytest.raises(SpecError, match=r"job\.yaml of this run cannot be read") as refused:
+        spec_text(folder.job)
+    assert refused.value.where == str(folder.path)
+
+
+def test_a_link_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    folder = a_run(tmp_path, "german")
+    (tmp_path / "latest" / "in-the-way").mkdir(parents=True)
+
+    with pytest.raises(DiskError, match="link could not be written"):
+        point_latest_at(folder)
 
 
 def test_runs_are_listed_with_the_newest_first_and_each_once(tmp_path: Path) -> None:

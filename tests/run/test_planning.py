@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -82,8 +83,41 @@ def test_with_declared_speeds_nothing_is_measured(tmp_path: Path) -> None:
 def test_a_speed_that_is_not_declared_is_asked_for(tmp_path: Path) -> None:
     fleet = FLEET.replace(", tokens_per_s: 1000}}", "}}")
 
-    with pytest.raises(SpecError, match="speed of frankfurt-1 is not declared"):
+    with pytest.raises(SpecError, match="speed of frankfurt-1 is not declared") as refused:
         previewed(tmp_path, Measured(), declared=True, fleet=fleet)
+
+    assert refused.value.where == f"{tmp_path / 'fleet.yaml'}:8"
+
+
+def test_what_a_process_says_of_the_job_is_told_with_the_users_own_name_of_it(
+    tmp_path: Path,
+) -> None:
+    class Failing(Measured):
+        def ends(self, host: str, code: int) -> None:
+            super().ends(host, code or 2)
+
+    wrong = {"event": "error", "kind": "SpecError", "what": "model.config: no", "hint": "mend it"}
+    stage = Failing()
+    hosts = ("frankfurt-1", "virginia-1", "virginia-2")
+    stage.said = {host: json.dumps(wrong | {"where": "job.yaml:3"}) for host in hosts}
+
+    with pytest.raises(SpecError) as refused:
+        previewed(tmp_path, stage, declared=False)
+
+    assert refused.value.where == f"{tmp_path / 'job.yaml'}:3"
+
+
+def test_a_preview_that_failed_leaves_the_logs_that_it_names_and_no_keys(tmp_path: Path) -> None:
+    stage = Measured({host: "crashed" for host in ("frankfurt-1", "virginia-1", "virginia-2")})
+
+    with pytest.raises(HostError, match="the measurement failed") as refused:
+        previewed(tmp_path, stage, declared=False)
+
+    log = Path(str(refused.value.hint).rpartition("Its log: ")[2])
+    assert log.read_text() == "warming up\n[1, 2]\ncrashed\n"
+    scratch = next(parent for parent in log.parents if parent.name.startswith("argosy-plan-"))
+    assert list(scratch.rglob("*.key")) == []
+    shutil.rmtree(scratch)
 
 
 def led(tmp_path: Path, stage: Stage) -> tuple[RunState, Quiet]:

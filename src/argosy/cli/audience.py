@@ -12,7 +12,7 @@ from argosy.core.errors import SpecError
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.plan import Plan
-from argosy.core.records import Commit, Entry, RunBegun
+from argosy.core.records import Commit, Entry, Evaluation, RunBegun
 from argosy.observe.story import Story, tell
 from argosy.spec import parse_job
 
@@ -23,11 +23,16 @@ REFRESHES_PER_S = 2.0
 
 
 class Lines:
-    """For pipes and files: one line for each round, event and evaluation."""
+    """For pipes and files: one line for each round and event.
+
+    The sites evaluate a round after its commit, each in its own time: what they have found by then
+    stands at the end of the next round's line.
+    """
 
     def __init__(self, *, yes: bool, out: TextIO | None = None) -> None:
         self._yes = yes
         self._out = out or sys.stdout
+        self._seen: list[Evaluation] = []
 
     def say(self, line: str) -> None:
         print(line, file=self._out, flush=True)
@@ -44,11 +49,20 @@ class Lines:
 
     def heard(self, entries: tuple[Entry, ...]) -> None:
         for entry in entries:
-            if line := show.entry_line(entry):
-                self.say(line)
+            if isinstance(entry.body, Evaluation):
+                self._seen.append(entry.body)
+            elif line := show.entry_line(entry):
+                found = self._losses() if isinstance(entry.body, Commit) else ""
+                self.say(f"{line}; {found}" if found else line)
 
     def close(self) -> None:
+        if found := self._losses():
+            self.say(found)
         self._out.flush()
+
+    def _losses(self) -> str:
+        seen, self._seen = self._seen, []
+        return show.losses(seen)
 
 
 class Live:

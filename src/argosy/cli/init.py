@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from argosy.cli.program import program
 from argosy.core.errors import DiskError, SpecError
 
 FILL_IN = "FILL-IN"  # no country; spec refuses it by line until somebody has written one
@@ -54,9 +55,17 @@ def init(
 ) -> None:
     """Write a commented job.yaml and fleet.yaml that run, and overwrite nothing."""
     if folder.exists() and not folder.is_dir():
-        raise SpecError("expected a folder, got a file", where=str(folder))
+        raise SpecError(
+            "expected a folder, got a file",
+            where=str(folder),
+            hint=f"name a folder that is not there yet, or an empty one: {program()} init FOLDER",
+        )
     if data is None and country:
-        raise SpecError("--country goes with --data only", where="init")
+        raise SpecError(
+            "--country goes with --data only",
+            where="init",
+            hint="without --data an example is written, and it says where its texts are from",
+        )
     origins = _example() if data is None else _own(data, folder, country or [])
     texts = _texts() if data is None else {}
     tokens = _TOKENS[0] if data is None else _tokens(data)
@@ -88,7 +97,14 @@ def _template(name: str) -> str:
 def _own(data: Path, folder: Path, country: Sequence[str]) -> list[_Origin]:
     """A source and a site for each folder of text; the folder itself where it has no such."""
     if not data.is_dir():
-        raise SpecError("expected a folder of text", where=str(data))
+        there = data.exists()
+        raise SpecError(
+            f"expected a folder of text, got {'a file' if there else 'nothing'}",
+            where=str(data),
+            hint=f"name the folder that it is in: --data {shlex.quote(str(data.parent))}"
+            if there
+            else "--data names a folder with your text, or with one folder for each site",
+        )
     inside = [each for each in sorted(data.iterdir()) if each.is_dir() and _holds_text(each)]
     places = inside or ([data] if _holds_text(data) else [])
     if not places:
@@ -142,7 +158,11 @@ def _countries(pairs: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, code = pair.partition("=")
         if not equals:
-            raise SpecError(f"expected NAME=CC such as german=DE, got {pair!r}", where="--country")
+            raise SpecError(
+                f"expected NAME=CC such as {names[0]}=DE, got {pair!r}",
+                where="--country",
+                hint=f"NAME is one of: {', '.join(names)}; CC its country by ISO 3166",
+            )
         if name not in names:
             raise SpecError(
                 f"no folder gave the name {name!r}{suggest(name, names)}",
@@ -152,7 +172,11 @@ def _countries(pairs: Sequence[str], names: Sequence[str]) -> dict[str, str]:
         try:
             countries[name] = check_country(code)
         except ValueError as error:
-            raise SpecError(str(error), where=f"--country {name}") from error
+            raise SpecError(
+                str(error),
+                where=f"--country {name}",
+                hint=f"two letters by ISO 3166: --country {name}=DE",
+            ) from error
     return countries
 
 
@@ -161,7 +185,9 @@ def _relative(place: Path, folder: Path) -> str:
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise SpecError("the folder's name is not UTF-8", where=repr(path)) from error
+        raise SpecError(
+            "the folder's name is not UTF-8", where=repr(path), hint="rename the folder"
+        ) from error
     return path
 
 
@@ -233,7 +259,7 @@ def _write(folder: Path, written: dict[str, str]) -> dict[str, int]:
         raise SpecError(
             f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there already",
             where=str(folder),
-            hint="nothing was written; name another folder: argosy init FOLDER",
+            hint=f"nothing was written; name another folder: {program()} init FOLDER",
         )
     sizes = {}
     for name, content in written.items():
@@ -243,7 +269,11 @@ def _write(folder: Path, written: dict[str, str]) -> dict[str, int]:
             with path.open("x", encoding="utf-8", newline="\n") as file:
                 file.write(content)
         except OSError as error:
-            raise DiskError(f"cannot be written: {error.strerror}", where=str(path)) from error
+            raise DiskError(
+                f"cannot be written: {error.strerror}",
+                where=str(path),
+                hint="free some space, or name a folder in which you may write",
+            ) from error
         sizes[str(path)] = len(content.encode())
     return sizes
 
@@ -258,4 +288,4 @@ def _say_next(folder: Path, origins: Sequence[_Origin]) -> None:
         )
     else:
         print("\nNext:")
-    print(f"  argosy plan {job} --lab\n  argosy train {job} --lab")
+    print(f"  {program()} plan {job} --lab\n  {program()} train {job} --lab")

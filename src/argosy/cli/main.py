@@ -12,7 +12,7 @@ import typer
 from argosy import __version__
 from argosy.cli.init import init
 from argosy.cli.schema import schema
-from argosy.core.errors import INTERRUPTED, UserError
+from argosy.core.errors import INTERRUPTED, SpecError, UserError
 
 # Everything else is imported by the command that needs it: `argosy --help` answers at once.
 
@@ -66,7 +66,9 @@ def train(  # noqa: PLR0913, PLR0917 - one parameter an option
     url: Annotated[
         str, typer.Option(help="Where the sites reach the logbook: https://name:port.")
     ] = "",
-    port: Annotated[int, typer.Option(help="The port of the logbook. 0: any free one.")] = 0,
+    port: Annotated[
+        int, typer.Option(help="The port of the logbook. 0: any free one.", min=0, max=65535)
+    ] = 0,
     runs: Runs = RUNS,
 ) -> None:
     """Plan, ask, train at all sites, and leave model, report and proof."""
@@ -137,7 +139,7 @@ def logs(
     run: RunName = "latest",
     host: Annotated[str | None, typer.Argument(metavar="[HOST]")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they grow.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", help="From each host.")] = 20,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="From each host.", min=1)] = 20,
     runs: Runs = RUNS,
 ) -> None:
     """What the processes of a run said."""
@@ -171,12 +173,20 @@ def audit(run: RunName = "latest", as_json: AsJson = False, runs: Runs = RUNS) -
 def evaluate(
     run: RunName = "latest",
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILES]", help="Else the job's own sources.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Text files or folders of them (.txt, .jsonl and .gz). RUN must stand before them.",
+        ),
     ] = None,
     as_json: AsJson = False,
     runs: Runs = RUNS,
 ) -> None:
-    """How well the model of a run predicts texts."""
+    """How well the model of a run predicts text, in bits per byte: the fewer, the better.
+
+    With files: the newest checkpoint on each of them, one line a file. Without: what the sites
+    found last on the part of each source that is held out. 8 is what guessing blindly comes to.
+    """
     from argosy.cli import runs as shelf
 
     shelf.evaluate(run, runs, files or [], as_json=as_json)
@@ -186,11 +196,17 @@ def evaluate(
 def generate(
     run: RunName,
     prompt: str,
-    tokens: Annotated[int, typer.Option(help="How many to write.")] = 200,
+    tokens: Annotated[int, typer.Option(help="How many to write at most.", min=1)] = 200,
     temperature: Annotated[
-        float, typer.Option(help="0: always the likeliest; more: more daring.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(help="The same seed, the same text.")] = 0,
+        float,
+        typer.Option(
+            help="0: always the likeliest token, which repeats itself; more: more daring.", min=0.0
+        ),
+    ] = 0.8,
+    seed: Annotated[
+        int,
+        typer.Option(help="Another seed, another text; the same, the same.", min=0, max=2**63 - 1),
+    ] = 0,
     runs: Runs = RUNS,
 ) -> None:
     """Let the model of a run go on with a text."""
@@ -237,27 +253,54 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as wrong:  # noqa: BLE001 - the last door
-        return _usage(wrong) if hasattr(wrong, "show") else _unexpected(wrong)
+        usage = hasattr(wrong, "format_message") and hasattr(wrong, "exit_code")
+        return _usage(wrong) if usage else _unexpected(wrong, _runs(arguments))
     if said == INTERRUPTED:  # newer typers catch the interrupt themselves
         print("argosy: interrupted", file=sys.stderr)
     return said if isinstance(said, int) else 0
 
 
 def _usage(wrong: Any) -> int:
-    """The parser's own errors know how to show themselves."""
-    wrong.show()
+    """The parser's own errors, in the form of all others; a bare command shows its help instead."""
+    context = getattr(wrong, "ctx", None)
+    if type(wrong).__name__ == "NoArgsIsHelpError":
+        wrong.show()
+        return int(wrong.exit_code)
+    where = context.command_path if context is not None else "argosy"
+    what = str(wrong.format_message()).strip().rstrip(".")
+    shown = SpecError(
+        what[:1].lower() + what[1:],
+        where=where.removeprefix("argosy ").strip(),
+        hint=f"`{where} --help` says what it takes",
+    )
+    print(f"argosy: {shown}" if where != "argosy" else f"argosy: {shown.what}\n  {shown.hint}",
+          file=sys.stderr)  # fmt: skip
     return int(wrong.exit_code)
 
 
-def _unexpected(wrong: Exception) -> int:
+def _runs(arguments: Sequence[str]) -> Path:
+    """The folder that --runs names; read by hand, since the command line may be what went wrong."""
+    for place, word in enumerate(arguments):
+        if word.startswith("--runs="):
+            return Path(word.removeprefix("--runs="))
+        if word == "--runs" and place + 1 < len(arguments):
+            return Path(arguments[place + 1])
+    return RUNS
+
+
+def _unexpected(wrong: Exception, runs: Path) -> int:
     """A mistake of ours. The traceback goes where a bug report can take it from."""
-    RUNS.mkdir(exist_ok=True)
-    path = RUNS / "error.log"
+    path = runs / "error.log"
     text = "".join(traceback.format_exception(wrong))
-    path.write_text(f"argosy {__version__}, Python {sys.version}\n{text}", encoding="utf-8")
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"argosy {__version__}, Python {sys.version}\n{text}", encoding="utf-8")
+        details = f"The details are in {path}; please report them."
+    except OSError as full:
+        details = f"The details could not be written to {path} ({full.strerror}):\n{text}"
     print(
         f"argosy: something went wrong that should not have ({type(wrong).__name__}: {wrong})\n"
-        f"  The details are in {path}; please report them.",
+        f"  {details}",
         file=sys.stderr,
     )
     return 1

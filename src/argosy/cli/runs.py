@@ -2,16 +2,17 @@
 and running ones, from their folders."""
 
 import json
-import shutil
+import math
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from argosy.cli import show
 from argosy.cli.afterwards import counted, read_entries, specs
 from argosy.cli.audience import Lines, Live
+from argosy.cli.program import program
 from argosy.core.errors import HostError, SpecError, UserError
 from argosy.core.records import Ended
 from argosy.logbook import open_log
@@ -21,35 +22,71 @@ from argosy.run import setup as setups
 from argosy.run.audit import audit as prove
 from argosy.run.desk import error_told
 from argosy.run.finish import blob_of
-from argosy.run.folder import RunFolder, everyone, find
+from argosy.run.folder import RunFolder, everyone, find, spec_text
 from argosy.run.resume import read_state
 from argosy.run.state import RunState
+from argosy.run.unbegun import NEVER_BEGAN, forget
 
 LOOK_EVERY_S = 0.3
 NOBODY_LEADS = "unled"  # stopped, or its controller was killed: it can be resumed
+PLANNING = "planning"  # its hosts are being measured, or the user is asked
+BROKEN = "broken"  # its logbook cannot be read
 
 
 def list_runs(runs: Path, *, as_json: bool) -> None:
-    rows = [_row(folder) for folder in everyone(runs)]
+    rows = [_row_or_why(folder) for folder in everyone(runs)]
     if as_json:
         print(json.dumps(rows))
         return
     if not rows:
-        print(f"no runs in {runs} yet")
+        print(f"no runs in {runs} yet: {program()} train JOB begins one")
+        return
+    print(f"{'run':<48} {'status':<11} {'rounds':>6} {'tokens':>14}")
     for row in rows:
-        print(f"{row['name']:<48} {row['status']:<10} round {row['round']:<4} {row['tokens']:>12,}")
+        numbers = f"{row['round']:>6} {row['tokens']:>14,}" if "round" in row else ""
+        print(f"{row['name']:<48} {row['status']:<11} {numbers}".rstrip())
+    for row in rows:
+        if "problem" in row:
+            print(f"\n{BROKEN}: {row['problem']}")
+
+
+def _row_or_why(folder: RunFolder) -> dict[str, object]:
+    """A run that cannot be read must not hide the others."""
+    try:
+        return _row(folder)
+    except UserError as wrong:
+        told = UserError(
+            wrong.what,
+            where=wrong.where or str(folder.path),
+            hint=wrong.hint
+            or f"`{program()} audit {folder.name}` says what is wrong;"
+            f" `{program()} rm {folder.name}` forgets it.",
+        )
+        row = {"name": folder.name, "path": str(folder.path), "status": BROKEN}
+        return {**row, "problem": str(told)}
 
 
 def status(name: str, runs: Path, *, as_json: bool) -> None:
     folder = find(runs, name)
     entries = read_entries(folder)
     job, _ = specs(entries)
-    story = tell(entries, counted(folder))
+    row = _row(folder)
+    story = replace(tell(entries, counted(folder)), outcome=str(row["status"]))
     if as_json:
-        print(json.dumps({**_row(folder), "story": asdict(story)}))
+        print(json.dumps({**row, "story": asdict(story)}))
         return
-    print(f"{folder.name}: {_row(folder)['status']}")
+    print(f"{folder.name}: {row['status']}{_what_now(folder, story.outcome)}")
     print("\n".join(show.status_lines(story, job.training.tokens)))
+
+
+def _what_now(folder: RunFolder, status: str) -> str:
+    match status:
+        case "unled":
+            return f" (no controller leads it: {program()} resume {folder.name} goes on)"
+        case "never began":
+            return f" ({program()} rm {folder.name} forgets it)"
+        case _:
+            return ""
 
 
 def logs(name: str, runs: Path, host: str | None, *, follow: bool, lines: int) -> None:
@@ -91,13 +128,7 @@ def rm(name: str, runs: Path, *, yes: bool) -> None:
             raise SpecError("nobody is here to agree", where="rm", hint="--yes agrees beforehand.")
         if input(f"Remove {folder.name} with logbook, model and keys? [y/N] ").lower() != "y":
             return
-    shutil.rmtree(folder.path)
-    latest = folder.path.parent / "latest"
-    if latest.is_symlink() and not latest.exists():
-        latest.unlink()
-        left = everyone(folder.path.parent)
-        if left:
-            latest.symlink_to(left[0].name, target_is_directory=True)
+    forget(folder)
     print(f"{folder.name} is gone")
 
 
@@ -126,7 +157,9 @@ def _row(folder: RunFolder) -> dict[str, object]:
 def _status(folder: RunFolder, state: RunState) -> str:
     if state.ended:
         return state.ended.outcome
-    return "running" if lock.holder(folder.lock) is not None else NOBODY_LEADS
+    if lock.holder(folder.lock) is not None:
+        return "running" if state.plan else PLANNING
+    return NOBODY_LEADS if state.plan else NEVER_BEGAN
 
 
 def _print_log(path: Path, lines: list[str], *, many: bool) -> None:
@@ -138,6 +171,7 @@ def evaluate(name: str, runs: Path, files: list[Path], *, as_json: bool) -> None
     """Prints a line for each file; without files, what the sites found on their held-out parts."""
     folder = find(runs, name)
     if files:
+        _refuse_missing(files)
         for line in _task("evaluate", folder, *map(str, files)):
             told = json.loads(line)
             if told.get("event") == "evaluated":
@@ -148,11 +182,33 @@ def evaluate(name: str, runs: Path, files: list[Path], *, as_json: bool) -> None
     if as_json:
         print(json.dumps({source: asdict(loss) for source, loss in newest.items()}))
         return
+    if not newest:
+        raise SpecError(
+            "no site has evaluated this run's model yet",
+            where=str(folder.path),
+            hint=f"`{program()} watch {folder.name}` shows when; or name files of text to evaluate.",
+        )
     for source, loss in newest.items():
         print(f"{source}: {loss.bits_per_byte:.3f} bits per byte after round {loss.round}")
 
 
+def _refuse_missing(files: list[Path]) -> None:
+    """Before torch is loaded for nothing. Whether they hold text, the task says."""
+    for path in files:
+        if not path.exists():
+            raise SpecError(
+                "there is no such file or folder",
+                where=str(path),
+                hint="Text files are named after the run: evaluate RUN FILE ...; `latest` is a RUN.",
+            )
+
+
 def generate(name: str, runs: Path, prompt: str, wishes: dict[str, object]) -> None:
+    temperature = wishes["temperature"]
+    if isinstance(temperature, float) and not math.isfinite(temperature):
+        raise SpecError(
+            f"expected a number, got {temperature}", where="--temperature", hint="0.8 is usual"
+        )
     options = [text for option, value in wishes.items() for text in (f"--{option}", str(value))]
     for line in _task("generate", find(runs, name), "--prompt", prompt, *options):
         told = json.loads(line)
@@ -198,10 +254,16 @@ def _task(task: str, folder: RunFolder, *arguments: str) -> list[str]:
     """The JSON lines of a process of its own: what needs torch is not loaded here."""
     state = read_state(folder)
     if state.checkpoint is None:
-        raise HostError("this run has no model yet", where=str(folder.path))
-    program = [sys.executable, "-m", "argosy.engine.tasks", task, str(folder.job)]
-    program += [blob_of(folder, state.checkpoint), "--data", setups.load(folder).data, *arguments]
-    done = subprocess.run(program, check=False, capture_output=True, text=True)
+        raise SpecError(
+            "this run has no model yet",
+            where=str(folder.path),
+            hint="The first one is written when training begins, the next after some rounds:"
+            f" `{program()} status {folder.name}` says where the run stands.",
+        )
+    spec_text(folder.job)
+    argv = [sys.executable, "-m", "argosy.engine.tasks", task, str(folder.job)]
+    argv += [blob_of(folder, state.checkpoint), "--data", setups.load(folder).data, *arguments]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode:
         raise error_told(lines, HostError(f"{task} failed", hint=done.stderr.strip()[-400:]))

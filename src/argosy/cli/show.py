@@ -8,9 +8,13 @@ from argosy.core.fleet import Fleet
 from argosy.core.job import Job
 from argosy.core.plan import Plan
 from argosy.core.records import Commit, Entry, Evaluation, HostEvent, HostStarted
+from argosy.core.units import money
 from argosy.observe.charts import FAULTS, duration, number, size
+from argosy.observe.story import worded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from argosy.observe.story import Story
 
 
@@ -45,7 +49,7 @@ def plan_lines(job: Job, fleet: Fleet, plan: Plan) -> Iterator[str]:
     yield f"  exchange  every {window}, {exchange.codec}, delay {exchange.delay}"
     yield (
         f"  expected  {estimate.rounds} rounds, {duration(estimate.seconds)},"
-        f" {number(estimate.tokens_per_s)} tokens/s, {estimate.money:.4f} {estimate.currency}"
+        f" {number(estimate.tokens_per_s)} tokens/s, {money(estimate.money, estimate.currency)}"
     )
     yield f"  traffic   {size(moved)} instead of {size(estimate.allreduce_bytes)} by all-reduce"
     yield ""
@@ -61,17 +65,24 @@ def entry_line(entry: Entry) -> str | None:
             members = ", ".join(member.site for member in commit.members)
             last = ", the last" if commit.last else ""
             return f"round {commit.round}{last}: {members}; {number(commit.tokens)} tokens"
-        case Evaluation() as seen:
-            return (
-                f"  {seen.source} after round {seen.round}: {seen.bits_per_byte:.3f} bits per byte"
-            )
         case HostEvent() as event:
-            return f"{event.what}: {event.detail}"
+            return worded(event.what, event.detail)
         case HostStarted():
             word = "started" if entry.writer.incarnation == 1 else "is back"
             return f"{entry.writer.host} {word}"
         case _:
             return None
+
+
+def losses(seen: "Sequence[Evaluation]") -> str:
+    """What was found since the last such line: bits per byte of each source, round by round."""
+    rounds = sorted({one.round for one in seen})
+    found = (
+        f"after round {each}: "
+        + ", ".join(f"{e.source} {e.bits_per_byte:.3f}" for e in seen if e.round == each)
+        for each in rounds
+    )
+    return f"bits per byte {'; '.join(found)}" if rounds else ""
 
 
 def evaluated(told: dict[str, Any]) -> str:
@@ -115,7 +126,7 @@ def lost_lines(story: "Story") -> Iterator[str]:
 def status_lines(story: "Story", target_tokens: int) -> Iterator[str]:
     share = story.tokens / target_tokens if target_tokens else 0.0
     yield (
-        f"{story.name}  {story.outcome}  round {len(story.rounds)}"
+        f"{story.name}  round {len(story.rounds)}"
         f"  {number(story.tokens)} of {number(target_tokens)} tokens ({share:.0%})"
     )
     for site in story.sites:
@@ -127,4 +138,4 @@ def status_lines(story: "Story", target_tokens: int) -> Iterator[str]:
         if seen:
             yield f"  {source}: {seen[-1][1]:.3f} bits per byte (at first {seen[0][1]:.3f})"
     for mark in story.marks[-5:]:
-        yield f"  {max(0, mark.at_ms - story.from_ms) / 1000:7.1f} s  {mark.what}: {mark.text}"
+        yield f"  {max(0, mark.at_ms - story.from_ms) / 1000:7.1f} s  {mark.words}"

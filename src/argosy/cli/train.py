@@ -11,6 +11,7 @@ from pathlib import Path
 from argosy.cli import show
 from argosy.cli.afterwards import leave_report
 from argosy.cli.audience import Lines, Live
+from argosy.cli.program import program
 from argosy.cluster.manual import ManualProvider
 from argosy.cluster.provider import Provider
 from argosy.core.errors import HostError, SpecError
@@ -21,9 +22,10 @@ from argosy.run import begin, preview
 from argosy.run import stop as stopping
 from argosy.run.folder import RunFolder, find
 from argosy.run.lead import end_what_lives, lead
-from argosy.run.resume import read_state
+from argosy.run.resume import read_state, refuse_what_is_over
 from argosy.run.resume import resume as take_over
 from argosy.run.setup import Audience, Means, Setup, connect
+from argosy.run.unbegun import forget_unbegun
 
 STOP_NOW_S = 60.0
 
@@ -40,9 +42,7 @@ class Wishes:
 
 
 def train(job: Path, fleet: Path | None, runs: Path, wishes: Wishes) -> None:
-    order = begin.read_order(job, fleet)
-    if wishes.lab:
-        begin.look_for_sources(order)
+    order = _order("train", job, fleet, wishes)
     setup = Setup(lab=wishes.lab, port=wishes.port, url=wishes.url, declared=wishes.declared)
 
     folder = asyncio.run(_train(order, runs, setup, yes=wishes.yes))
@@ -57,28 +57,38 @@ async def _train(order: begin.Order, runs: Path, setup: Setup, *, yes: bool) -> 
     return folder
 
 
+def _order(command: str, job: Path, fleet: Path | None, wishes: Wishes) -> begin.Order:
+    """Files and sources, found good before anything is made or started."""
+    order = begin.read_order(job, fleet)
+    if not (wishes.lab or wishes.declared):
+        raise SpecError(
+            "nothing to measure the hosts with",
+            where=command,
+            hint="--lab measures on this machine; --declared believes the speeds in the fleet file.",
+        )
+    for line in begin.look_at_sources(order, here=wishes.lab):
+        print(line, file=sys.stderr)
+    return order
+
+
 async def _watched(leading: Awaitable[object], folder: RunFolder, watching: Audience) -> None:
     try:
         await leading
-    except asyncio.CancelledError:
+    except BaseException as why:
         watching.close()
-        print(f"\nNothing runs any more. Go on with: argosy resume {folder.name}", file=sys.stderr)
+        unbegun = forget_unbegun(folder, why)
+        if isinstance(why, asyncio.CancelledError):
+            resume = f"Go on with: {program()} resume {folder.name}"
+            after = "It had not begun, and leaves nothing." if unbegun else resume
+            print(f"\nNothing runs any more. {after}", file=sys.stderr)
         raise
     finally:
         watching.close()
 
 
 def plan(job: Path, fleet: Path | None, wishes: Wishes, *, as_json: bool) -> None:
-    order = begin.read_order(job, fleet)
-    if wishes.lab:
-        begin.look_for_sources(order)
+    order = _order("plan", job, fleet, wishes)
     setup = Setup(lab=wishes.lab, declared=wishes.declared)
-    if not (wishes.lab or wishes.declared):
-        raise SpecError(
-            "nothing to measure the hosts with",
-            where="plan",
-            hint="--lab measures on this machine; --declared believes the speeds in the fleet file.",
-        )
     heard = Lines(yes=True, out=sys.stderr)
     made = asyncio.run(preview.plan_only(order, setup, means(heard)))
     if as_json:
@@ -89,6 +99,7 @@ def plan(job: Path, fleet: Path | None, wishes: Wishes, *, as_json: bool) -> Non
 
 def resume(name: str, runs: Path, *, yes: bool, stop: bool = False) -> None:
     folder = find(runs, name)
+    refuse_what_is_over(folder)
     watching = audience(yes=yes)
     asyncio.run(_watched(take_over(folder, means(watching), stop=stop), folder, watching))
     leave_report(folder)
@@ -101,7 +112,9 @@ def stop(name: str, runs: Path, *, now: bool) -> None:
             print(f"{folder.name} has ended already")
         elif now:
             asyncio.run(end_what_lives(folder, means(Lines(yes=True))))
-            print(f"{folder.name}: nothing runs any more. Go on with: argosy resume {folder.name}")
+            print(
+                f"{folder.name}: nothing runs any more. Go on with: {program()} resume {folder.name}"
+            )
         else:
             print(f"{folder.name} has no controller; this one takes the lead for the last round")
             resume(name, runs, yes=True, stop=True)
@@ -113,7 +126,7 @@ def stop(name: str, runs: Path, *, now: bool) -> None:
         raise HostError(
             f"the controller did not end within {STOP_NOW_S:.0f} s", where=str(folder.path)
         )
-    print(f"{folder.name}: stopped. Go on with: argosy resume {folder.name}")
+    print(f"{folder.name}: stopped. Go on with: {program()} resume {folder.name}")
 
 
 def means(audience: Audience) -> Means:

@@ -108,7 +108,7 @@ def sparkline(values: list[float], width: int = 40) -> str:
 def _events(story: "Story", count: int) -> list[Text]:
     return [
         Text(
-            f"{max(0, mark.at_ms - story.from_ms) / 1000:7.1f} s  {mark.what}: {mark.text}",
+            f"{max(0, mark.at_ms - story.from_ms) / 1000:7.1f} s  {mark.words}",
             style="red" if mark.what in FAULTS else "dim",
         )
         for mark in story.marks[-count:]

@@ -10,7 +10,7 @@ from argosy.core.law import Form, Policy
 from argosy.core.records import Access
 from argosy.data import cache, files
 from argosy.data.order import Sequences
-from argosy.data.tokens import Coding, Tokens, encoded
+from argosy.data.tokens import Coding, Counts, Tokens, encoded
 from argosy.policy import verdict
 
 if TYPE_CHECKING:
@@ -68,18 +68,7 @@ class Corpus:
                 scratch, key, coding.dtype, parts
             )
         cut = arrays.trained.tokens
-        if not cut:
-            raise SpecError(
-                f"source {self.source.name} holds no text",
-                where=self.source.where or None,
-                hint=f"{len(self.files)} file(s) were read, {self.bytes} bytes, all of them blank",
-            )
-        if self.source.held_out and not arrays.held.tokens:
-            raise SpecError(
-                f"source {self.source.name} is one document: nothing can be held out for evaluation",
-                where=self.source.where or None,
-                hint="part the text by blank lines or over several lines, or say held_out: 0",
-            )
+        require_text(self.source, self.files, arrays.trained, arrays.held)
         return Tokens(
             source=self.source.name,
             train=arrays.tokens[:cut],
@@ -101,6 +90,31 @@ class Corpus:
             sort_keys=True,
         )
         return f"tokens-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+
+
+def require_text(
+    source: "Source", found: tuple[files.TextFile, ...], trained: Counts, held: Counts
+) -> None:
+    """Refuses a source in which one of its two parts holds nothing."""
+    size = sum(file.size for file in found)
+    if not size:
+        raise SpecError(
+            f"source {source.name} is empty",
+            where=source.where or None,
+            hint=f"{len(found)} file(s) at {source.path}, all of them 0 bytes",
+        )
+    if not trained.tokens:
+        raise SpecError(
+            f"source {source.name} holds no text",
+            where=source.where or None,
+            hint=f"{len(found)} file(s) were read, {size} bytes, all of them blank",
+        )
+    if source.held_out and not held.tokens:
+        raise SpecError(
+            f"source {source.name} is one document: nothing can be held out for evaluation",
+            where=source.where or None,
+            hint="part the text by blank lines or over several lines, or say held_out: 0",
+        )
 
 
 def open_source(source: "Source", root: "Path", *, site_country: str, policy: Policy) -> Corpus:

@@ -20,6 +20,15 @@ SUFFIXES = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
 PASSAGE_BYTES = 2048  # a .txt is cut at the first blank line after so many bytes
 _CHUNK = 1 << 20
 _BLANK = " \t\r\f\v"
+_BEGIN = 512  # bytes by which a file shows what it is
+_CONTROL = frozenset(range(32)) - frozenset(b"\t\n\v\f\r\x1b")
+_FORMATS = (
+    (b"\x1f\x8b", "a gzip file", "let its name end in .gz"),
+    (b"PK\x03\x04", "a ZIP archive or an office document", "save the text itself as .txt"),
+    (b"%PDF", "a PDF", "save its text as .txt (pdftotext does)"),
+    (b"\x89PNG", "a picture", "take it out of the source"),
+    (b"\xff\xd8\xff", "a picture", "take it out of the source"),
+)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -190,7 +199,7 @@ def _kind(value: Any) -> str:
 def _lines(file: TextFile) -> "Iterator[tuple[int, int, str]]":
     """Line number from 1, bytes, text without its newline. Fails if the file is another by now."""
     hashed = hashlib.sha256()
-    offset = 0
+    offset, first = 0, b""
     try:
         with file.path.open("rb", buffering=0) as opened:
             raw = cast("IO[bytes]", io.BufferedReader(_Hashing(opened, hashed), _CHUNK))
@@ -204,7 +213,9 @@ def _lines(file: TextFile) -> "Iterator[tuple[int, int, str]]":
                     text = line[start:].decode()
                 except UnicodeDecodeError as error:
                     at = start + error.start
-                    raise _not_utf8(file, number, offset + at, line[at]) from error
+                    begin = (line if number == 1 else first) + line
+                    raise _not_utf8(file, number, offset + at, line[at], begin) from error
+                first = first or line[:_BEGIN]
                 offset += len(line)
                 yield number, len(line), text.rstrip("\r\n")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -239,13 +250,25 @@ class _Hashing(io.RawIOBase):
         return count
 
 
-def _not_utf8(file: TextFile, line: int, offset: int, byte: int) -> SpecError:
+def _not_utf8(file: TextFile, line: int, offset: int, byte: int, begin: bytes) -> SpecError:
     unpacked = " (unpacked)" if file.path.name.lower().endswith(".gz") else ""
     return SpecError(
         f"not UTF-8: byte 0x{byte:02X} at offset {offset}{unpacked}",
         where=f"{file.name}:{line}",
-        hint="iconv -f LATIN1 -t UTF-8 FILE > NEW converts it, if it is Latin-1",
+        hint=_advice(begin),
     )
+
+
+def _advice(begin: bytes) -> str:
+    """What to do with a file that is no UTF-8, by how it begins and by the line that is wrong."""
+    if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW converts it"
+    for magic, kind, remedy in _FORMATS:
+        if begin.startswith(magic):
+            return f"it is {kind}, whatever its name says: {remedy}"
+    if _CONTROL & set(begin):
+        return "it looks like a binary file and not like text: take it out of the source"
+    return "iconv -f LATIN1 -t UTF-8 FILE > NEW converts it, if it is Latin-1"
 
 
 def _unreadable(name: str, error: OSError) -> SpecError:

@@ -91,12 +91,13 @@ class OpenLog:
             ) from wrong
 
     def integrity(self) -> str:
-        """SQLite's own words on the file: "ok" or what is wrong."""
+        """SQLite's own words on the file, in one line: "ok" or what is wrong first."""
         try:
             found = self._db.execute("PRAGMA integrity_check(1)").fetchone()
         except sqlite3.Error as wrong:
             return str(wrong)
-        return str(found[0])
+        lines = [line for line in str(found[0]).splitlines() if not line.startswith("***")]
+        return "; ".join(lines) or "damaged"
 
     def close(self) -> None:
         self._db.close()

@@ -229,6 +229,6 @@ def _marks(
                 parts.append(
                     f'<path d="{shape}" transform="translate({px_of(mark.at_ms):.1f},'
                     f'{y + 15})" class="{"bad" if bad else "good"}">'
-                    f"<title>{escape(mark.what)}: {escape(mark.text)}</title></path>"
+                    f"<title>{escape(mark.words)}</title></path>"
                 )
     return parts

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from argosy.core.units import money
 from argosy.observe import charts
 from argosy.observe.charts import duration, number, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from argosy.observe.story import SiteStory, Story
 
@@ -34,6 +35,21 @@ th:first-child,td:first-child,.words th,.words td{text-align:left}th{color:var(-
 .legend span{margin-right:18px}.legend i{display:inline-block;width:12px;height:12px;border-radius:3px;
 margin-right:6px;vertical-align:-1px}code{font-size:13px;overflow-wrap:anywhere}li{margin:4px 0}
 """
+
+
+UNIFORM = 8.0  # bits per byte of a model that gives each of 256 bytes the same chance
+COUNTED = (
+    "Planned bytes are updates and the sites' records, with every site in every round; measured are"
+    " the updates that were posted, and those that rounds named."
+)
+TIMED = (
+    "Training time begins when the first host starts; the time at the top begins with the first"
+    " record, so that measuring, planning and your answer are in it."
+)
+LOST = (
+    "Killed: what hosts had trained since their last snapshot or post when they died. Rolled back:"
+    " what a site gave up when it went back to the agreed model. No other tokens are ever lost."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,12 +131,45 @@ def _head(story: "Story", extras: Extras) -> str:
 
 
 def _losses(story: "Story") -> str:
-    return charts.lines(
+    chart = charts.lines(
         [(name, [(float(r), v) for r, v in seen]) for name, seen in story.losses],
         x_name="round",
         y_name="bits per byte",
         gap=story.plan.exchange.evaluate_every if story.plan else math.inf,
     )
+    return chart + "".join(f'<p class="quiet">{escape(line)}</p>' for line in blind_lines(story))
+
+
+def blind_lines(story: "Story") -> "Iterator[str]":
+    """Losses of a trained model beyond those of one that knows nothing, each with what was away."""
+    members = {each.number: set(each.members) for each in story.rounds}
+    for source, seen in story.losses:
+        rounds = [after for after, value in seen if after > 0 and value > UNIFORM]
+        if not rounds:
+            continue
+        sites = {site.site for site in story.sites if source in site.sources}
+        absent = bool(sites) and all(not sites & members.get(each, sites) for each in rounds)
+        why = (
+            f", while {' and '.join(sorted(sites))}, which trains on it, took no part"
+            if absent
+            else ""
+        )
+        yield (
+            f"{source} was above {UNIFORM:g} bits per byte after round {ranges(rounds)}{why}. To give"
+            f" every byte the same chance costs {UNIFORM:g}; a model that has learned from other texts"
+            " only expects the wrong bytes, and costs more."
+        )
+
+
+def ranges(numbers: "Sequence[int]") -> str:
+    """[3, 4, 5, 9] -> "3-5, 9"."""
+    runs: list[tuple[int, int]] = []
+    for each in numbers:
+        if runs and each == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], each)
+        else:
+            runs.append((each, each))
+    return ", ".join(f"{a}-{b}" if a < b else f"{a}" for a, b in runs)
 
 
 def _links(story: "Story") -> str:
@@ -162,7 +211,7 @@ def _timeline(story: "Story") -> str:
             f"{max(0, mark.at_ms - story.from_ms) / 1000:.1f} s",
             mark.host or mark.site,
             mark.what,
-            mark.text,
+            "" if mark.text == f"{mark.host} {mark.what}" else mark.text,
         )
         for mark in story.marks
     ]
@@ -179,20 +228,29 @@ def _plan(story: "Story") -> str:
     first = story.rounds[0].at_ms if story.rounds else story.from_ms
     training_s = max(1e-9, (story.to_ms - min([m.from_ms for m in story.lives] or [first])) / 1000)
     estimate = plan.estimate
+    moved = estimate.bytes_up + estimate.bytes_down
+    planned = estimate.allreduce_bytes / moved if moved else 0.0
     rows = [
         ("training time", duration(estimate.seconds), duration(training_s)),
         ("tokens per second", number(estimate.tokens_per_s), number(story.tokens / training_s)),
         ("rounds", f"{estimate.rounds}", f"{len(story.rounds)}"),
+        ("fewer bytes than all-reduce", _times(planned), _times(times_fewer(story))),
         ("updates up, all sites", size(estimate.bytes_up), size(up)),
         ("updates down, all sites", size(estimate.bytes_down), size(down)),
         (
             "money",
-            f"{estimate.money:.4f} {estimate.currency}",
-            f"{estimate.money * training_s / max(estimate.seconds, 1e-9):.4f} {estimate.currency}",
+            money(estimate.money, estimate.currency),
+            money(estimate.money * training_s / max(estimate.seconds, 1e-9), estimate.currency),
         ),
     ]
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in plan.reasons)
-    return table(("", "planned", "measured"), rows) + f"<p>Why this plan:</p><ul>{reasons}</ul>"
+    notes = f'<p class="quiet">{escape(f"{COUNTED} {TIMED}")}</p>'
+    told = table(("", "planned", "measured"), rows) + notes
+    return f"{told}<p>Why this plan:</p><ul>{reasons}</ul>"
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.0f} x"
 
 
 def _ledger(story: "Story") -> str:
@@ -210,7 +268,8 @@ def _ledger(story: "Story") -> str:
         for site in story.sites
     ]
     head = ("site", "trained", "committed", "pending", "lost", "rounds", "waited", "longest gap")
-    return table(head, rows)
+    lost = any(site.lost for site in story.sites)
+    return table(head, rows) + (f'<p class="quiet">{escape(LOST)}</p>' if lost else "")
 
 
 def _policy(story: "Story", extras: Extras) -> str:

@@ -41,6 +41,16 @@ class Mark:
     what: str
     text: str
 
+    @property
+    def words(self) -> str:
+        """In one phrase, with nothing said twice."""
+        return worded(self.what, self.text)
+
+
+def worded(what: str, text: str) -> str:
+    """ "lost: its process was killed", but "tokyo-1 returned" as it is."""
+    return text if what in text else f"{what}: {text}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Life:

@@ -1,7 +1,7 @@
 """The proof of a run, recomputed from its folder: ok, or the first record that is wrong."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from argosy.core.records import CONTROLLER, Checkpointed, Commit, Digest, Ended, Entry
 from argosy.exchange.agreement import Agreement
@@ -12,6 +12,11 @@ from argosy.logbook.verify import Wrong, first_wrong
 from argosy.run.folder import RunFolder
 from argosy.run.model import payload, vectors
 from argosy.run.residency import Residency
+
+UNCHECKED = (
+    "; no authority from outside was checked, for keys/ca/ca.pem is not there: a logbook forged from"
+    " its first record on would pass as well"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +36,7 @@ class Counts:
 class Audit:
     first_wrong: Wrong | None
     counts: Counts
+    authority_checked: bool = True  # against the one in keys/, which a forger of the log lacks
 
     @property
     def ok(self) -> bool:
@@ -38,7 +44,8 @@ class Audit:
 
     def to_json(self) -> dict[str, object]:
         wrong = self.first_wrong.to_json() if self.first_wrong else None
-        return {"ok": self.ok, "first_wrong": wrong, **asdict(self.counts)}
+        told = {"ok": self.ok, "first_wrong": wrong, "authority_checked": self.authority_checked}
+        return {**told, **asdict(self.counts)}
 
     def __str__(self) -> str:
         counts, wrong = self.counts, self.first_wrong
@@ -46,6 +53,7 @@ class Audit:
             return (
                 f"ok: {counts.records} records, {counts.rounds} rounds, {counts.replayed} replayed,"
                 f" {counts.contributions} contributions, {counts.accesses} accesses to sources"
+                f"{'' if self.authority_checked else UNCHECKED}"
             )
         place = f"record {wrong.seq} ({wrong.kind})" if wrong.seq else "the logbook"
         return f"wrong: {place}, {wrong.what}: expected {wrong.expected}, found {wrong.found}"
@@ -57,10 +65,12 @@ def audit(folder: RunFolder) -> Audit:
     known = authority.read_text(encoding="utf-8") if authority.is_file() else None
     wrong = first_wrong(folder.logbook, authority=known)
     if wrong is not None:
-        return Audit(first_wrong=wrong, counts=Counts(records=max(0, wrong.seq - 1)))
+        counts = Counts(records=max(0, wrong.seq - 1))
+        return Audit(first_wrong=wrong, counts=counts, authority_checked=known is not None)
     log = open_log(folder.logbook)
     try:
-        return audit_entries(log.entries(), BlobFolder(log.blobs))
+        found = audit_entries(log.entries(), BlobFolder(log.blobs))
+        return replace(found, authority_checked=known is not None)
     finally:
         log.close()
 

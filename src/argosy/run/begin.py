@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,14 +11,15 @@ from argosy.cluster.whole import write_whole
 from argosy.core.errors import HostError, SpecError
 from argosy.core.fleet import Fleet
 from argosy.core.job import Job
+from argosy.core.law import Form
 from argosy.core.records import CONTROLLER, Body, Roster, RunBegun, Seat
-from argosy.data import files as data_files
+from argosy.data.survey import survey
 from argosy.logbook.embedded import EmbeddedLogbook
 from argosy.logbook.keys import Authority, Pen
-from argosy.policy import placement
+from argosy.policy import placement, verdict
 from argosy.run import folder as folders
 from argosy.run import setup as setups
-from argosy.run.desk import now_ms
+from argosy.run.desk import EVERYWHERE, now_ms
 from argosy.run.folder import RunFolder
 from argosy.run.reconcile import CHECKPOINTER
 from argosy.run.setup import Setup
@@ -34,6 +36,8 @@ class Order:
     fleet: Fleet
     job_text: str
     fleet_text: str
+    job_file: Path  # as typed
+    fleet_file: Path
     root: Path  # the folder of the job file: relative paths in it start here
     sites: dict[str, tuple[str, ...]]  # which sources each site may train on
 
@@ -56,32 +60,57 @@ def read_order(job_file: Path, fleet_file: Path | None) -> Order:
     sites = placement(job, fleet)
     root = job_file.resolve().parent
     return Order(
-        job=job, fleet=fleet, job_text=job_text, fleet_text=fleet_text, root=root, sites=sites
+        job=job,
+        fleet=fleet,
+        job_text=job_text,
+        fleet_text=fleet_text,
+        job_file=job_file,
+        fleet_file=fleet_path,
+        root=root,
+        sites=sites,
     )
 
 
-def look_for_sources(order: Order) -> None:
-    """Where the sites' data lies on this machine, as in the lab: is there any? Opens nothing."""
+def look_at_sources(order: Order, *, here: bool) -> list[str]:
+    """Read the sources before anything is started; a line for each that was not looked at.
+
+    `here`: the sites' data lies on this machine, as in the lab, so all of it must be there. Else it
+    lies at the sites: what happens to be here as well, and may be opened in this country, is read.
+    Raises SpecError, with paths as the user's own shell would name them.
+    """
+    unseen = []
     for name in sorted({name for sources in order.sites.values() for name in sources}):
         source = order.job.source(name)
-        if not any(path.stat().st_size for path, _ in data_files.find(source, order.root)):
-            raise SpecError(
-                f"source {name} is empty",
-                where=source.where or None,
-                hint=f"{order.root / source.path} holds not one byte of text",
-            )
+        shown = replace(source, path=str(order.job_file.parent / source.path))
+        if not here and not Path(shown.path).exists():
+            unseen.append(f"source {name} lies at its site and was not looked at")
+        elif not here and not verdict(order.job.policy, Form.RAW, source, order.fleet.home).allowed:
+            unseen.append(f"source {name} may not be opened in {order.fleet.home}: not looked at")
+        else:
+            survey(shown, Path(), sequence=order.job.training.sequence)
+    return unseen
 
 
 async def make_run(order: Order, runs: Path, setup: Setup) -> tuple[RunFolder, Setup]:
     """The folder, the keys and the first two records. Until here nothing was started."""
-    port = await _free_port(setup.port)
+    port = await _free_port(setup.port, EVERYWHERE if setup.url else "127.0.0.1")
     run = folders.new_id()
     folder = folders.create(runs.resolve(), order.job.name, run)
+    try:
+        setup = _fill(folder, order, replace(setup, run=run, port=port))
+    except BaseException:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+    return folder, setup
+
+
+def _fill(folder: RunFolder, order: Order, setup: Setup) -> Setup:
+    """Texts, keys and first records; last how the run is set up."""
     write_whole(folder.job, order.job_text.encode())
     write_whole(folder.fleet, order.fleet_text.encode())
-    authority, seats = issue_keys(folder, run, order.fleet)
+    authority, seats = issue_keys(folder, setup.run, order.fleet)
     begun = RunBegun(
-        run=run,
+        run=setup.run,
         name=order.job.name,
         argosy=__version__,
         job=order.job_text,
@@ -89,9 +118,14 @@ async def make_run(order: Order, runs: Path, setup: Setup) -> tuple[RunFolder, S
         authority=authority.pem,
     )
     write_first_records(folder, begun, Roster(seats=seats, torch=""))
-    setup = replace(setup, run=run, data=str(order.root), port=port)
-    setups.save(folder, setup)  # last: with it the run can be resumed
-    return folder, setup
+    setup = replace(
+        setup,
+        data=str(order.root),
+        job_file=str(order.job_file),
+        fleet_file=str(order.fleet_file),
+    )
+    setups.save(folder, setup)  # with it the run can be resumed
+    return setup
 
 
 def issue_keys(folder: RunFolder, run: str, fleet: Fleet) -> tuple[Authority, tuple[Seat, ...]]:
@@ -131,15 +165,15 @@ def _read(path: Path, hint: str) -> str:
         ) from None
 
 
-async def _free_port(wanted: int) -> int:
+async def _free_port(wanted: int, host: str) -> int:
     """`wanted`, if nobody has it; 0: any."""
     try:
-        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", wanted)
+        server = await asyncio.start_server(lambda *_: None, host, wanted)
     except OSError as problem:
         taken = problem.errno == errno.EADDRINUSE
         raise HostError(
             f"port {wanted} is taken" if taken else f"port {wanted} cannot be had: {problem}",
-            where="127.0.0.1",
+            where=host,
             hint="End the program that has it, or choose another one; without --port any is taken.",
         ) from None
     port: int = server.sockets[0].getsockname()[1]

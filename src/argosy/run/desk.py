@@ -21,7 +21,7 @@ from argosy.core.errors import (
 from argosy.core.records import CONTROLLER, Body, Entry, HostEvent
 from argosy.logbook.keys import Pen
 from argosy.logbook.outbox import Outbox
-from argosy.run.folder import RunFolder
+from argosy.run.folder import RunFolder, spec_text
 from argosy.run.reconcile import CHECKPOINTER, LOGBOOK
 from argosy.run.setup import Means, Setup
 from argosy.run.together import together
@@ -54,8 +54,11 @@ class Desk:
         self.setup = setup
         self.means = means
         self.audience = means.audience
-        self.job: Job = parse_job(folder.job.read_text(encoding="utf-8"), str(folder.job))
-        self.fleet: Fleet = parse_fleet(folder.fleet.read_text(encoding="utf-8"), str(folder.fleet))
+        job, fleet = spec_text(folder.job), spec_text(folder.fleet)
+        self.job_name = _typed(setup.job_file, job) or str(folder.job)
+        self.fleet_name = _typed(setup.fleet_file, fleet) or str(folder.fleet)
+        self.job: Job = parse_job(job, self.job_name)
+        self.fleet: Fleet = parse_fleet(fleet, self.fleet_name)
         self.provider = means.provider(folder, self.fleet, setup, self.tell)
         keys = folder.keys(CONTROLLER, CONTROLLER)
         self.logbook = means.connect(setup, keys)
@@ -198,11 +201,19 @@ class Desk:
         said = last_words(log, lines=40)
         told = error_told(said.splitlines(), otherwise)
         if told is not otherwise:
-            return told
+            return self._as_typed(told)
         hint = f"{otherwise.hint or ''} Its log: {log}".strip()
         tail = "\n  ".join(said.splitlines()[-3:])
         what = f"{otherwise.what}\n  {tail}" if tail else otherwise.what
         return type(otherwise)(what, where=otherwise.where, hint=hint)
+
+    def _as_typed(self, told: UserError) -> UserError:
+        """Processes know the job by its text alone: the user's own name of the file, with the line."""
+        for kept, typed in ((self.folder.job, self.job_name), (self.folder.fleet, self.fleet_name)):
+            file, colon, line = (told.where or "").rpartition(":")
+            if colon and file in (kept.name, str(kept)):
+                told.where = f"{typed}:{line}"
+        return told
 
     # The end -------------------------------------------------------------------------------
 
@@ -221,6 +232,14 @@ class Desk:
                 await asyncio.to_thread(self._outbox.close, CLOSE_S)
         finally:
             await self.provider.release(within_s=STOP_S)
+
+
+def _typed(name: str, text: str) -> str:
+    """The file that the user named, if it still says the same from here; else ""."""
+    try:
+        return name if name and Path(name).read_text(encoding="utf-8") == text else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def now_ms() -> int:

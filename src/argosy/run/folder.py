@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.core.errors import DiskError, HostError, SpecError
+from argosy.core.errors import DiskError, SpecError
 from argosy.core.records import CONTROLLER
 
 LATEST = "latest"
@@ -80,7 +80,7 @@ class RunFolder:
 
 
 def create(runs: Path, job: str, run: str) -> RunFolder:
-    """A new, empty run folder, and `latest` pointing at it."""
+    """A new, empty run folder. `latest` is somebody's who has a plan: point_latest_at."""
     day = time.strftime("%Y-%m-%d", time.localtime(int(run.replace("-", "")[:12], 16) / 1000))
     # The first digits of a UUIDv7 are the time, alike for runs of one day; the last are random.
     folder = RunFolder(runs / f"{day}-{_plain(job)}-{run[-8:]}")
@@ -88,7 +88,6 @@ def create(runs: Path, job: str, run: str) -> RunFolder:
         folder.path.mkdir(parents=True)
         (folder.path / "keys").mkdir(mode=0o700)
         folder.logbook.mkdir()
-        _point_latest_at(runs, folder.name)
     except OSError as error:
         raise DiskError(
             f"the run's folder could not be made: {error.strerror or error}",
@@ -103,16 +102,22 @@ def find(runs: Path, name: str = LATEST) -> RunFolder:
     for path in (Path(name), runs / name):
         if _is_run(path):
             return RunFolder(path.resolve())
-    found = [folder for folder in everyone(runs) if _matches(folder.name, name)]
+    there = everyone(runs)
+    found = [folder for folder in there if _matches(folder.name, name)]
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(folder.name for folder in found)
         raise SpecError(f'"{name}" fits {len(found)} runs: {names}', hint="Write more of the name.")
-    known = ", ".join(folder.name for folder in everyone(runs)[:5])
-    hint = f"The newest runs here: {known}" if known else f"There is no run in {runs} yet."
-    what = "no run yet" if name in (LATEST, str(runs / LATEST)) else f'no run called "{name}"'
-    raise HostError(what, where=str(runs), hint=hint)
+    known = ", ".join(folder.name for folder in there[:5])
+    hint = (
+        f"The newest runs here: {known}"
+        if known
+        else f"There is no run in {runs} yet: `argosy train JOB` begins one; --runs looks elsewhere."
+    )
+    latest = name in (LATEST, str(runs / LATEST))
+    what = "no run has begun yet" if latest and known else "no run yet"
+    raise SpecError(what if latest else f'no run called "{name}"', where=str(runs), hint=hint)
 
 
 def everyone(runs: Path) -> list[RunFolder]:
@@ -124,11 +129,13 @@ def everyone(runs: Path) -> list[RunFolder]:
 
 
 def _is_run(path: Path) -> bool:
-    return (path / "job.yaml").is_file() and (path / "logbook").is_dir()
+    return (path / "logbook").is_dir()
 
 
 def _age(path: Path) -> tuple[float, str]:
-    return (path / "job.yaml").stat().st_mtime, path.name
+    """When it was made, as far as that can be told: job.yaml is written once and then left alone."""
+    job = path / "job.yaml"
+    return (job if job.is_file() else path / "logbook").stat().st_mtime, path.name
 
 
 def _matches(name: str, wanted: str) -> bool:
@@ -139,8 +146,28 @@ def _plain(job: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", job).strip("-").lower()[:40] or "job"
 
 
-def _point_latest_at(runs: Path, name: str) -> None:
-    part = runs / f".{LATEST}-{name}"
-    part.unlink(missing_ok=True)
-    part.symlink_to(name, target_is_directory=True)
-    part.replace(runs / LATEST)
+def point_latest_at(folder: RunFolder) -> None:
+    """`runs/latest`, a relative link, replaced whole."""
+    runs = folder.path.parent
+    part = runs / f".{LATEST}-{folder.name}"
+    try:
+        part.unlink(missing_ok=True)
+        part.symlink_to(folder.name, target_is_directory=True)
+        part.replace(runs / LATEST)
+    except OSError as error:
+        raise DiskError(
+            f"the link could not be written: {error.strerror or error}", where=str(runs / LATEST)
+        ) from None
+
+
+def spec_text(path: Path) -> str:
+    """job.yaml or fleet.yaml of a run, as it was begun."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SpecError(
+            f"{path.name} of this run cannot be read: {getattr(problem, 'strerror', problem)}",
+            where=str(path.parent),
+            hint=f"Put the {path.name} back with which the run began; a run needs it to go on, to"
+            " evaluate and to generate.",
+        ) from None

@@ -69,7 +69,8 @@ class _Stopping:
             if not self._stop:
                 raise
             raise HostError(
-                "stopped before training began", hint="`argosy resume` begins anew."
+                "stopped before training began",
+                hint="Nothing was begun; `argosy train` plans anew.",
             ) from None
 
     def follows(self, lead: Lead) -> None:

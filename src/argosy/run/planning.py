@@ -16,6 +16,7 @@ from argosy.core.records import Checkpointed, Crew, Planned, Roster
 from argosy.planner import plan as choose
 from argosy.policy import placement
 from argosy.run.desk import LOOK_EVERY_S, Desk
+from argosy.run.folder import point_latest_at
 from argosy.run.reconcile import CHECKPOINTER
 from argosy.run.state import RunState
 from argosy.run.together import together
@@ -60,6 +61,7 @@ async def agree_on_plan(desk: Desk, state: RunState) -> None:
         hosts = tuple(host.host for host in site.hosts)
         records.append(Crew(site=site.site, epoch=1, hosts=hosts))
     await desk.write(*records)
+    point_latest_at(desk.folder)
 
 
 def choose_plan(desk: Desk, measured: Measured) -> Plan:
@@ -159,7 +161,7 @@ def _declared(desk: Desk, host: Host) -> HostFacts:
     if host.tokens_per_s is None:
         raise SpecError(
             f"the speed of {host.name} is not declared",
-            where=str(desk.folder.fleet),
+            where=host.where or desk.fleet_name,
             hint="Write tokens_per_s for every host, or leave --declared away to measure it.",
         )
     return HostFacts(

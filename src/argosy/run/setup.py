@@ -30,6 +30,8 @@ class Setup:
     port: int = 0  # of the logbook's server, for the whole run
     url: str = ""  # where sites reach the logbook; "": on this machine
     declared: bool = False  # speeds come from the fleet file, nothing is calibrated
+    job_file: str = ""  # as the user typed it: how messages call it
+    fleet_file: str = ""
 
     @property
     def server_url(self) -> str:

@@ -262,7 +262,7 @@ def commit(*members: Member, round_: int = 1) -> Commit:
 @pytest.mark.parametrize(
     "op",
     [
-        ops.Train(tokens=5), ops.Post(n=3, codec="int4", block=128), ops.Withdraw(), ops.Idle(),
+        ops.Train(tokens=5), ops.Post(n=3, codec="int4", block=128, moments=True), ops.Withdraw(), ops.Idle(),
         ops.Evaluate(round=2), ops.Replan(plan=4), ops.RollBack(reason="no number"),
         ops.Leave(reason="done", done=True),
         ops.Apply(

@@ -83,7 +83,7 @@ class InnerOptimizer:
             out[slot] = torch.cat(pieces)
         steps = [float(state.get("step", 0.0)) for state in states]
         out["step"] = torch.tensor(steps, dtype=torch.float32)
-        out["taken"] = torch.tensor([self._steps])
+        out["taken"] = torch.tensor([float(self._steps)])  # ranks share fp32
         for name, rows in (("moments", self._moments), ("paces", self._paces)):
             if rows is not None:
                 out[name] = rows.cpu()

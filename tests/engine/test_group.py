@@ -180,7 +180,7 @@ def test_state_is_shared_whole_from_the_rank_that_is_furthest() -> None:
 
     assert first == second
     assert first[0].open_n == 1
-    assert first[2] == ["exp_avg", "exp_avg_sq", "step"]
+    assert first[2] == ["exp_avg", "exp_avg_sq", "moments", "step", "taken"]
 
 
 def test_stretches_cover_the_vector_and_begin_where_blocks_begin() -> None:

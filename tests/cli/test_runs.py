@@ -135,6 +135,9 @@ def test_a_file_that_is_not_there_is_named_whole(
     told = capsys.readouterr().err
     assert told.startswith("argosy: /no/such.txt: there is no such file or folder\n")
     assert "evaluate RUN FILE" in told
+    Path("notes.md").write_text("text")
+    assert cli.run(["evaluate", "latest", "notes.md"]) == 2
+    assert capsys.readouterr().err.startswith("argosy: notes.md: this is of no kind that")
 
 
 def test_a_temperature_that_is_no_number_is_refused(

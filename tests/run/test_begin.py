@@ -54,12 +54,13 @@ def test_a_fleet_may_lie_elsewhere(tmp_path: Path) -> None:
 
 def test_a_job_that_is_not_there_or_not_text_is_said(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text(FLEET)
-    with pytest.raises(SpecError, match="cannot be read"):
+    with pytest.raises(SpecError, match="there is no such file"):
         read_order(tmp_path / "job.yaml", None)
     (tmp_path / "job.yaml").write_bytes(b"version: 1\nname: \xff\n")
 
-    with pytest.raises(SpecError, match="UTF-8"):
+    with pytest.raises(SpecError, match="UTF-8") as refused:
         read_order(tmp_path / "job.yaml", None)
+    assert refused.value.where == f"{tmp_path / 'job.yaml'}:2"
 
 
 def test_a_movement_that_no_rule_allows_is_refused_before_anything_is_made(tmp_path: Path) -> None:

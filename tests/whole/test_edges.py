@@ -58,10 +58,10 @@ def test_a_port_that_is_taken_is_said_and_nothing_stays(tmp_path: Path, keep: Ke
     ("harm", "says"),
     [
         (b"Gru\xdf aus Frankfurt\n\nund noch ein Absatz\n" * 50, r"german\.txt.*UTF-8"),
-        pytest.param(b"kurz\n\nnoch einer\n", "shorter|sequence", marks=pytest.mark.slow),
+        (b"kurz\n\nnoch einer\n", "german is one document"),
         (b"", "german is empty"),
     ],
-    ids=["not UTF-8", "shorter than a sequence", "empty"],
+    ids=["not UTF-8", "one document", "empty"],
 )
 def test_a_text_that_cannot_be_trained_on_ends_the_run_by_name(
     tmp_path: Path, keep: Keep, harm: bytes, says: str

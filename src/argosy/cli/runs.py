@@ -15,6 +15,7 @@ from argosy.cli.audience import Lines, Live
 from argosy.cli.program import program
 from argosy.core.errors import HostError, SpecError, UserError
 from argosy.core.records import Ended
+from argosy.data.files import SUFFIXES, is_text
 from argosy.logbook import open_log
 from argosy.observe.story import tell
 from argosy.run import lock
@@ -171,7 +172,7 @@ def evaluate(name: str, runs: Path, files: list[Path], *, as_json: bool) -> None
     """Prints a line for each file; without files, what the sites found on their held-out parts."""
     folder = find(runs, name)
     if files:
-        _refuse_missing(files)
+        _refuse_what_is_no_text(files)
         for line in _task("evaluate", folder, *map(str, files)):
             told = json.loads(line)
             if told.get("event") == "evaluated":
@@ -192,9 +193,15 @@ def evaluate(name: str, runs: Path, files: list[Path], *, as_json: bool) -> None
         print(f"{source}: {loss.bits_per_byte:.3f} bits per byte after round {loss.round}")
 
 
-def _refuse_missing(files: list[Path]) -> None:
-    """Before torch is loaded for nothing. Whether they hold text, the task says."""
+def _refuse_what_is_no_text(files: list[Path]) -> None:
+    """By name, before torch is loaded for nothing. What is in them, the task says."""
     for path in files:
+        if path.is_file() and not is_text(path.name):
+            raise SpecError(
+                "this is of no kind that can be read",
+                where=str(path),
+                hint=f"expected a file that ends in {', '.join(SUFFIXES)}, or a folder of such",
+            )
         if not path.exists():
             raise SpecError(
                 "there is no such file or folder",

@@ -68,10 +68,10 @@ def evaluate(trained: Trained, paths: list[Path], text_field: str) -> None:
     from argosy.engine.inference import score
 
     for path in paths:
-        named = Source(name=path.name, path=path.name, country="", personal=True)
+        named = Source(name=str(path), path=str(path), country="", personal=True)
         texts = (
             document
-            for file, name in find(named, path.parent)
+            for file, name in find(named, Path())
             for document in documents(examine(file, name), text_field)
         )
         scored = score(trained.module, trained.tokenizer, texts, trained.job.training.sequence)

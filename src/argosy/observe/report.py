@@ -156,8 +156,8 @@ def blind_lines(story: "Story") -> "Iterator[str]":
         )
         yield (
             f"{source} was above {UNIFORM:g} bits per byte after round {ranges(rounds)}{why}. To give"
-            f" every byte the same chance costs {UNIFORM:g}; a model that has learned from other texts"
-            " only expects the wrong bytes, and costs more."
+            f" every byte the same chance costs {UNIFORM:g}; more is what a model pays that is"
+            " sure of the wrong bytes, as one that has learned mostly from other texts."
         )
 
 

@@ -23,7 +23,7 @@ from argosy.run.desk import EVERYWHERE, now_ms
 from argosy.run.folder import RunFolder
 from argosy.run.reconcile import CHECKPOINTER
 from argosy.run.setup import Setup
-from argosy.spec import check_together, parse_fleet, parse_job
+from argosy.spec import check_together, parse_fleet, parse_job, text
 
 FLEET_FILE = "fleet.yaml"
 
@@ -45,7 +45,7 @@ class Order:
 def read_order(job_file: Path, fleet_file: Path | None) -> Order:
     """Both files, checked one by one, together, and against the policy."""
     fleet_path = fleet_file or job_file.parent / FLEET_FILE
-    job_text = _read(job_file, "argosy init writes an example")
+    job_text = text.read(job_file)
     if not fleet_path.is_file():
         raise SpecError(
             "no fleet" if fleet_file is None else "no such fleet file",
@@ -53,7 +53,7 @@ def read_order(job_file: Path, fleet_file: Path | None) -> Order:
             hint="A fleet file names the sites, their countries and hosts: put fleet.yaml beside"
             " the job file, or name one with --fleet.",
         )
-    fleet_text = _read(fleet_path, "")
+    fleet_text = text.read(fleet_path)
     job = parse_job(job_text, str(job_file))
     fleet = parse_fleet(fleet_text, str(fleet_path))
     check_together(job, fleet)
@@ -152,17 +152,6 @@ def write_first_records(folder: RunFolder, *bodies: Body) -> None:
     with EmbeddedLogbook(folder.logbook) as logbook:
         for body in bodies:
             logbook.append(pen.sign(body, now_ms()))
-
-
-def _read(path: Path, hint: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as wrong:
-        raise SpecError(f"not UTF-8 at byte {wrong.start}", where=str(path)) from None
-    except OSError as wrong:
-        raise SpecError(
-            f"cannot be read: {wrong.strerror}", where=str(path), hint=hint or None
-        ) from None
 
 
 async def _free_port(wanted: int, host: str) -> int:

@@ -162,6 +162,17 @@ def test_losses_beyond_guessing_are_explained_by_the_site_that_was_away() -> Non
     assert line in " ".join(read(report(story, EXTRAS)).text)
 
 
+def test_rounds_with_and_without_the_site_are_told_apart() -> None:
+    more = [(history.BONN, history.seen(number, "japanese", 8.5)) for number in (1, 2)]
+
+    (line,) = blind_lines(worse(*more))
+
+    assert line.startswith(
+        "japanese was above 8 bits per byte after round 1 and after round 2, while osaka, which"
+        " trains on it, took no part. "
+    )
+
+
 def test_no_absence_is_blamed_for_a_loss_of_a_site_that_was_there() -> None:
     (line,) = blind_lines(worse((history.BONN, history.seen(1, "german", 9.0))))
 

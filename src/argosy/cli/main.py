@@ -175,7 +175,7 @@ def evaluate(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="Text files or folders of them (.txt, .jsonl and .gz). RUN must stand before them.",
         ),
     ] = None,
@@ -184,8 +184,11 @@ def evaluate(
 ) -> None:
     """How well the model of a run predicts text, in bits per byte: the fewer, the better.
 
-    With files: the newest checkpoint on each of them, one line a file. Without: what the sites
-    found last on the part of each source that is held out. 8 is what guessing blindly comes to.
+    With files, the newest checkpoint on each of them.
+
+    Without, what the sites found last on the held-out part of each source.
+
+    8 bits per byte is what guessing blindly comes to.
     """
     from argosy.cli import runs as shelf
 

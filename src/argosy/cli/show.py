@@ -76,10 +76,11 @@ def entry_line(entry: Entry) -> str | None:
 
 def losses(seen: "Sequence[Evaluation]") -> str:
     """What was found since the last such line: bits per byte of each source, round by round."""
+    ordered = sorted(seen, key=lambda one: one.source)
     rounds = sorted({one.round for one in seen})
     found = (
         f"after round {each}: "
-        + ", ".join(f"{e.source} {e.bits_per_byte:.3f}" for e in seen if e.round == each)
+        + ", ".join(f"{e.source} {e.bits_per_byte:.3f}" for e in ordered if e.round == each)
         for each in rounds
     )
     return f"bits per byte {'; '.join(found)}" if rounds else ""

@@ -148,14 +148,16 @@ def blind_lines(story: "Story") -> "Iterator[str]":
         if not rounds:
             continue
         sites = {site.site for site in story.sites if source in site.sources}
-        absent = bool(sites) and all(not sites & members.get(each, sites) for each in rounds)
-        why = (
-            f", while {' and '.join(sorted(sites))}, which trains on it, took no part"
-            if absent
-            else ""
-        )
+        away = [after for after in rounds if sites and not sites & members.get(after, sites)]
+        there = [after for after in rounds if after not in away]
+        when = [f"after round {ranges(there)}"] if there else []
+        if away:
+            who = " and ".join(sorted(sites))
+            when.append(
+                f"after round {ranges(away)}, while {who}, which trains on it, took no part"
+            )
         yield (
-            f"{source} was above {UNIFORM:g} bits per byte after round {ranges(rounds)}{why}. To give"
+            f"{source} was above {UNIFORM:g} bits per byte {' and '.join(when)}. To give"
             f" every byte the same chance costs {UNIFORM:g}; more is what a model pays that is"
             " sure of the wrong bytes, as one that has learned mostly from other texts."
         )

@@ -102,6 +102,7 @@ def main() -> None:
         "parameters": argosy[0].parameters,
         "rounds": argosy[0].rounds,
         "steps": chosen.steps,
+        "rate": chosen.rate,
         "codec": chosen.codec,
         "window": chosen.window,
         "lag": chosen.lag,
@@ -151,13 +152,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=8, help="sequences per step and site")
     parser.add_argument("--width", type=int, default=80)
     parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate, of both sides")
     parser.add_argument("--window", type=int, default=30, help="steps")
     parser.add_argument("--codec", default="ternary")
     parser.add_argument("--delay", type=int, default=1)
     parser.add_argument("--lag", type=int, default=10, help="steps until a commit comes")
-    parser.add_argument("--outer-rate", type=float, default=0.7)
-    parser.add_argument("--momentum", type=float, default=0.6)
+    parser.add_argument("--outer-rate", type=float, default=0.8)
+    parser.add_argument("--momentum", type=float, default=0.8)
     parser.add_argument("--moments", choices=["shared", "own"], default="shared")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     return parser

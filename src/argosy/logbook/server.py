@@ -18,6 +18,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from argosy.core.errors import HostError, UserError
+from argosy.logbook import tcp
 from argosy.logbook.app import Desk
 from argosy.logbook.blobs import BLOB_LIMIT
 from argosy.logbook.embedded import EmbeddedLogbook, StoreLimits
@@ -172,6 +173,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option in tcp.OPTIONS:  # whoever connects gets them from here
+            listening.setsockopt(*option)
         listening.bind((host, port))
     except OSError as wrong:
         listening.close()

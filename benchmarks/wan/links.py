@@ -31,7 +31,7 @@ from wan.places import (
 CARRY = Path(__file__).with_name("carry.py")
 COLUMNS = (
     "over", "rtt_ms", "mbit_per_s", "loss", "connections", "bytes", "put_s", "get_s", "put_share",
-    "get_share", "put_lanes", "get_lanes", "put_cpu_s", "get_cpu_s", "more_memory_mb",
+    "get_share", "put_lanes", "get_lanes", "put_cpu_s", "get_cpu_s", "more_memory_mb", "idle",
 )  # fmt: skip
 
 
@@ -51,12 +51,15 @@ def main() -> None:
     )
     asked = Asked(links=links, seconds=arguments.seconds, lanes=tuple(arguments.lanes))
     rows = []
-    print(f"{'over':8} {'rtt':>5} {'Mbit/s':>7} {'lanes':>6} {'put':>7} {'get':>7}   seconds")
+    print(
+        f"{'over':8} {'rtt':>5} {'Mbit/s':>7} {'lanes':>6} {'put':>7} {'get':>7} {'idle':>5}   seconds"
+    )
     for row in _measured(asked, arguments):
         rows.append(row)
         print(
             f"{row['over']:8} {row['rtt_ms']:5.0f} {row['mbit_per_s']:7.0f}"
             f" {row['connections']:6} {row['put_share']:7.1%} {row['get_share']:7.1%}"
+            f" {row['idle']:5.0%}"
             f"   {row['put_s']:.1f}, {row['get_s']:.1f}",
             flush=True,
         )
@@ -87,15 +90,28 @@ def _rows(over: str, link: Link, place: Place, asked: Asked) -> Iterator[dict[st
     size = int(link.mbit_per_s * 1e6 / 8 * asked.seconds)
     for lanes in asked.lanes:
         argv = [sys.executable, str(CARRY), place.url, str(place.keys)]
+        before = _cores()
         said = place.run([*argv, "--bytes", str(size), "--lanes", str(lanes)])
         told = json.loads(said.splitlines()[-1])
+        idle, passed = (now - then for now, then in zip(_cores(), before, strict=True))
         ideal_s = told["bytes"] * 8 / 1e6 / link.mbit_per_s
         row = {
             "over": over, "rtt_ms": link.rtt_ms, "mbit_per_s": link.mbit_per_s, "loss": link.loss,
             "connections": "one" if lanes == 1 else f"<={lanes}", **told,
             "put_share": ideal_s / told["put_s"], "get_share": ideal_s / told["get_s"],
+            "idle": idle / max(1, passed),
         }  # fmt: skip
         yield {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
+
+
+def _cores() -> tuple[int, int]:
+    """Time that all cores together were idle, and that passed, in ticks (Linux): a machine without
+    idle time is measured, not the link."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0, 0
+    ticks = [int(number) for number in stat.read_text().splitlines()[0].split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 def _write(file: Path, rows: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from typing import Self
 from argosy.core.errors import DamagedError, DiskError, HostError
 from argosy.core.records import Body, Entry
 from argosy.logbook.admission import Admission
-from argosy.logbook.blobs import BLOB_LIMIT, BlobFolder, sync_folder
+from argosy.logbook.blobs import BLOB_LIMIT, UNFINISHED_BYTES, BlobFolder, sync_folder
 from argosy.logbook.chain import GENESIS, chain
 from argosy.logbook.envelope import Envelope, entry_of, named_blobs, open_envelope
 from argosy.logbook.rows import (
@@ -36,7 +36,7 @@ Check = Callable[[Envelope, Body], None]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreLimits:
     blob_bytes: int = BLOB_LIMIT
-    unfinished_bytes: int = 2 * BLOB_LIMIT  # of a site's blobs on their way in
+    unfinished_bytes: int = UNFINISHED_BYTES
     log_bytes: int | None = None  # a full logbook, before the disk is
     checkpoint_pages: int = 1000  # of the write-ahead log, before it is folded into the database
 

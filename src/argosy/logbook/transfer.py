@@ -73,7 +73,8 @@ class Transfer(ABC):
         self._news = threading.Condition(threading.RLock())
         self._todo: list[Stretch] = []  # taken by no lane
         self._doubts: list[Stretch] = []  # of lanes that gave up: perhaps there, perhaps not
-        self._lanes: list[Lane] = []
+        self._first = Lane(further=False)  # the caller's own
+        self._lanes = [self._first]
         self._over = False
         self._failure: Exception | None = None
         self._moved = 0
@@ -99,7 +100,7 @@ class Transfer(ABC):
 
     def _run(self) -> None:
         began = time.monotonic()
-        self._lane(self._new_lane(further=False))
+        self._lane(self._first)
         if self._failure is not None:
             raise self._failure
         self._remember(time.monotonic() - began)
@@ -147,14 +148,9 @@ class Transfer(ABC):
         while len(self._lanes) < self._climb.lanes and self._todo:
             if not self.way.spare.acquire(blocking=False):
                 return  # other blobs have them
-            lane = self._new_lane(further=True)
-            threading.Thread(target=self._further, args=(lane,), name="lane", daemon=True).start()
-
-    def _new_lane(self, *, further: bool) -> Lane:
-        with self._news:
-            lane = Lane(further=further)
+            lane = Lane(further=True)
             self._lanes.append(lane)
-            return lane
+            threading.Thread(target=self._further, args=(lane,), name="lane", daemon=True).start()
 
     def _further(self, lane: Lane) -> None:
         try:

@@ -5,6 +5,7 @@ that host reaches it, with the host's own keys.
 """
 
 import contextlib
+import random
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pytest
 from fakes.logbook import Signing, contribution, event
 from fakes.server import RunningServer
 
-from argosy.core.errors import DamagedError, FencedError
+from argosy.core.errors import DamagedError, FencedError, PolicyError
 from argosy.core.records import CONTROLLER, Lead, RunBegun
 from argosy.logbook import Logbook
 from argosy.logbook.admission import RECORD_LIMIT
@@ -246,7 +247,7 @@ def test_a_refusal_stores_nothing(run: Open) -> None:
     assert book.read(1) == before
 
 
-@pytest.mark.parametrize("size", [0, 1, 65_536, 3_000_001])
+@pytest.mark.parametrize("size", [0, 1, 65_536, 1_048_576, 1_048_577, 9_000_001])
 def test_a_blob_is_got_as_it_was_put(run: Open, size: int) -> None:
     book = run.book("tokyo-1")
     blob = (b"0123456789abcdef" * (size // 16 + 1))[:size]
@@ -262,6 +263,61 @@ def test_a_blob_put_twice_is_one(run: Open) -> None:
 
     assert book.put(b"twice") == book.put(b"twice")
     assert book.get(digest_of(b"twice")) == b"twice"
+
+
+LARGE = random.Random(3).randbytes(6_000_001)  # so large that it is carried in ranges
+
+
+def test_many_putting_one_blob_at_once_all_get_it(run: Open) -> None:
+    """Hosts of one site, hosts of another, and threads of one host."""
+    hosts = ("tokyo-1", "tokyo-1", "frankfurt-1", CONTROLLER)
+    books = [run.book(host) for host in hosts]
+    digests: list[str] = []
+
+    def put(book: Logbook) -> None:
+        digests.append(book.put(LARGE))
+        assert book.get(digests[0]) == LARGE
+
+    threads = [threading.Thread(target=put, args=(book,)) for book in books]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+
+    assert digests == [digest_of(LARGE)] * len(hosts)
+
+
+def test_who_gets_a_blob_while_it_is_put_gets_it_whole_or_not_at_all(run: Open) -> None:
+    reader, writer = run.book("tokyo-1"), run.book("tokyo-1")
+    digest, seen = digest_of(LARGE), []
+    putting = threading.Thread(target=writer.put, args=(LARGE,))
+
+    putting.start()
+    while putting.is_alive():
+        try:
+            seen.append(reader.get(digest))
+        except (DamagedError, PolicyError):  # not there yet
+            seen.append(b"")
+    putting.join()
+
+    assert set(seen) <= {b"", LARGE}
+    assert reader.get(digest) == LARGE
+
+
+def test_many_get_a_large_blob_at_once(run: Open) -> None:
+    book = run.book("tokyo-1")
+    digest = book.put(LARGE)
+    got: list[bool] = []
+
+    threads = [
+        threading.Thread(target=lambda: got.append(book.get(digest) == LARGE)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+
+    assert got == [True] * 4
 
 
 def test_a_contribution_may_name_a_blob_only_once_it_is_there(run: Open) -> None:

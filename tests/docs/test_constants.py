@@ -9,10 +9,13 @@ from argosy.data.files import PASSAGE_BYTES
 from argosy.engine.config import ORPHAN_AFTER_S
 from argosy.exchange.digest import PIECE
 from argosy.exchange.patience import ROUNDS_TO_KNOW
+from argosy.logbook import pace, tcp
 from argosy.logbook.admission import RECORD_LIMIT
-from argosy.logbook.blobs import BLOB_LIMIT
+from argosy.logbook.blobs import BLOB_LIMIT, UNFINISHED_BYTES
 from argosy.logbook.listener import Deadlines
-from argosy.logbook.uploads import UNFINISHED
+from argosy.logbook.part import SAVE_EVERY
+from argosy.logbook.transfer import TRIES
+from argosy.logbook.uploads import STRETCHES, UNFINISHED
 from argosy.logbook.wire import LONGEST_WAIT_S, PROBE_LIMIT
 from argosy.planner import facts
 from argosy.run import planning, vitals
@@ -62,6 +65,21 @@ def test_the_bits_of_the_codecs_are_those_that_the_plan_reckons_with() -> None:
         ("logbook.md", f"| a record | {RECORD_LIMIT >> 20} MiB |"),
         ("logbook.md", f"| a blob | {BLOB_LIMIT >> 30} GiB |"),
         ("logbook.md", f"of a site | {UNFINISHED}; the oldest"),
+        ("logbook.md", f"with those announced | {UNFINISHED_BYTES >> 30} GiB"),
+        ("logbook.md", f"one unfinished upload | {STRETCHES:,} |"),
+        ("logbook.md", f"every {SAVE_EVERY >> 20} MiB, so a server"),
+        ("logbook.md", f"A blob of {pace.SMALL >> 20} MiB or less is one"),
+        ("logbook.md", "{} to {} connections, by the".format(*pace.LANES_FIRST)),
+        (
+            "logbook.md",
+            f"that brings {pace.GAIN - 1:.0%} more, up to {pace.LANES_MOST};".replace("%", " %"),
+        ),
+        ("logbook.md", f"in {pace.RANGE_S:.0f} s or {pace.RANGE_TRIPS} round trips"),
+        ("logbook.md", f"{pace.RANGE_LEAST >> 10} KiB to {pace.RANGE_MOST >> 20} MiB"),
+        ("logbook.md", "breaks three times" if TRIES == 3 else "?"),
+        ("logbook.md", f"probes after {tcp.KEEP_IDLE_S} s of silence"),
+        ("logbook.md", f"not acknowledged for {tcp.UNACKNOWLEDGED_MS // 1000} s"),
+        ("logbook.md", f"at most {tcp.UNSENT >> 10} KiB wait unsent"),
         ("logbook.md", f"at most {LONGEST_WAIT_S:.0f} s, for the first"),
         ("logbook.md", f"at most {PROBE_LIMIT >> 20} MiB"),
         ("logbook.md", f"headers of a request | {Deadlines().headers_s:.0f} s each"),

@@ -52,8 +52,10 @@ def once(limit: int) -> Callable[[int], int | None]:
     return lambda connection: limit if connection == 0 else None
 
 
-def through(wire: Wire, signing: Signing, *, within_s: float = 20.0) -> RemoteLogbook:
-    return RemoteLogbook(wire.url, signing.keys("tokyo-1"), within_s=within_s)
+def through(
+    wire: Wire, signing: Signing, *, within_s: float = 20.0, lanes: int = 1
+) -> RemoteLogbook:
+    return RemoteLogbook(wire.url, signing.keys("tokyo-1"), within_s=within_s, lanes=lanes)
 
 
 def test_an_upload_goes_on_after_a_cut_and_sends_nothing_twice(
@@ -181,7 +183,7 @@ def test_a_part_that_went_bad_on_the_servers_disk_is_sent_anew(
 
     def spoil(connection: int) -> int | None:
         if connection == 1:
-            (part,) = parts.iterdir()
+            (part,) = parts.glob("*.part")
             part.write_bytes(bytes(part.stat().st_size))
         return 2_000_000 if connection == 0 else None
 

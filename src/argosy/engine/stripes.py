@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 30.0  # then rank 0 uploads what others have not
+PATIENCE_S = 30.0  # and a second more for each so many bytes: then rank 0 uploads what others have
+PATIENCE_BYTES_PER_S = 1_000_000  # not; the logbook goes on with what came of them
 PAUSE_S = 0.5
 
 
@@ -45,7 +46,8 @@ class Stripes:
         """Rank 0: append the record once the others' stripes are in the logbook."""
         others = {key: frame for key, frame in zip(keys[1:], frames[1:], strict=True) if frame}
         own = [frames[0]] if frames[0] else []
-        self._waiting = (body, others, own, time.monotonic() + PATIENCE_S)
+        longest = max(map(len, others.values()), default=0)
+        self._waiting = (body, others, own, time.monotonic() + patience_s(longest))
         self.flush(now=not others)
 
     def flush(self, *, now: bool = False) -> None:
@@ -60,7 +62,7 @@ class Stripes:
         self._send(body, [*own, *missing])
 
     def _put(self, key: str, frame: bytes) -> None:
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + patience_s(len(frame))
         while time.monotonic() < until:
             try:
                 self._logbook.put(frame)
@@ -72,3 +74,8 @@ class Stripes:
             else:
                 self._crew.note(key)
                 return
+
+
+def patience_s(size: int) -> float:
+    """How long a stripe of so many bytes may take before it counts as late."""
+    return PATIENCE_S + size / PATIENCE_BYTES_PER_S

@@ -39,9 +39,10 @@ class Desk:
         self._store = store
         self._gate = gate
         self._deadlines = deadlines
-        self._uploads = Uploads(store.blobs)
+        self._uploads = Uploads(store.blobs, most_bytes=store.limits.unfinished_bytes)
         self._records = ThreadPoolExecutor(1, "records")  # appends take turns anyway
         self._files = ThreadPoolExecutor(4, "files")
+        self._judges = ThreadPoolExecutor(2, "judges")  # a large blob takes long to hash
         self._news = asyncio.Event()
         self._closing = False
 
@@ -80,6 +81,7 @@ class Desk:
     def end(self) -> None:
         self._records.shutdown()
         self._files.shutdown()
+        self._judges.shutdown()
         self._store.close()
 
     def _answered(
@@ -142,54 +144,60 @@ class Desk:
 
     async def _have(self, request: Request, peer: Peer) -> Response:
         digest, site = _digest(request), peer.identity.site
-        done = await self._in(self._files, self._has, digest, site)
-        have = 0 if done else await self._in(self._files, self._uploads.have, site, digest)
-        return Response(json.dumps({"have": have, "done": done}))
+        if await self._in(self._files, self._has, digest, site):
+            return Response(json.dumps({"have": 0, "done": True}))
+        standing = await self._in(self._files, self._uploads.standing, site, digest)
+        told = {"have": standing.have, "done": False, "missing": standing.missing}
+        return Response(json.dumps(told))
 
     async def _put(self, request: Request, peer: Peer) -> Response:
         digest, site = _digest(request), peer.identity.site
-        start, total = _number(request, "from", 0), _number(request, "of", 0)
-        upload = await self._in(self._files, self._uploads.begin, site, digest, start, total)
+        total = _number(request, "of", 0)
+        stretch = (_number(request, "from", 0), _number(request, "to", total))
+        upload = await self._in(self._files, self._uploads.begin, site, digest, stretch, total)
         try:
-            done = await self._receive(request, upload)
-            if done:
-                await self._in(self._records, self._store.own, digest, site)
+            await self._receive(request, upload)
+            own = partial(self._store.own, digest, site)
+            done = upload.part.whole and await self._in(self._judges, upload.finish, own)
         finally:
             await self._in(self._files, self._uploads.end, upload)
-        return Response(json.dumps({"have": upload.at, "done": done}))
+        return Response(json.dumps({"have": upload.part.prefix, "done": done}))
 
-    async def _receive(self, request: Request, upload: Upload) -> bool:
+    async def _receive(self, request: Request, upload: Upload) -> None:
         pieces = bytearray()
         try:
             async for data in request.stream():
+                if not pieces and len(data) >= PIECE // 4:
+                    await self._in(self._files, upload.write, data)
+                    continue
                 pieces += data
                 if len(pieces) >= PIECE:
                     await self._in(self._files, upload.write, bytes(pieces))
                     pieces.clear()
-        except ClientDisconnect:
+        finally:
             await self._in(self._files, upload.write, bytes(pieces))  # all that came is kept
-            raise
-        await self._in(self._files, upload.write, bytes(pieces))
-        return await self._in(self._files, upload.finish)
 
     async def _get(self, request: Request, peer: Peer) -> Response:
         digest = _digest(request)
         size = await self._in(self._files, self._fetchable, digest, peer)
-        start = _range_start(request, size)
+        start, stop = _range(request, size)
         path = self._store.blobs.path(digest)
         file = await self._in(self._files, partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC))
 
         async def pieces() -> AsyncGenerator[bytes, None]:
             at = start
             try:
-                while at < size and not peer.gone():
-                    piece = await self._in(self._files, os.pread, file, PIECE, at)
+                while at < stop and not peer.gone():
+                    piece = await self._in(self._files, os.pread, file, min(PIECE, stop - at), at)
                     at += len(piece)
                     yield piece
             finally:
                 os.close(file)
 
-        return Streamed(pieces(), 206 if start else 200, size - start)
+        if (start, stop) == (0, size):
+            return Streamed(pieces(), 200, size)
+        where = {"content-range": f"bytes {start}-{stop - 1}/{size}"}
+        return Streamed(pieces(), 206, stop - start, where)
 
     def _has(self, digest: str, site: str) -> bool:
         """Whether this site has put this blob. That another has is not told."""
@@ -235,8 +243,16 @@ class Desk:
 class Streamed(Response):
     """A body in pieces. Starlette's own listens for a hang-up meanwhile, against the deadlines."""
 
-    def __init__(self, pieces: AsyncGenerator[bytes, None], status: int, size: int) -> None:
-        super().__init__(status_code=status, headers={"content-length": str(size)})
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        status: int,
+        size: int,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            status_code=status, headers={"content-length": str(size), **(headers or {})}
+        )
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -271,10 +287,15 @@ def _number(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
-def _range_start(request: Request, size: int) -> int:
-    """Of "bytes=N-"; any other range is answered with the whole."""
+def _range(request: Request, size: int) -> tuple[int, int]:
+    """Of "bytes=A-" or "bytes=A-B", cut to the blob; any other range is answered with the whole."""
     unit, _, rest = request.headers.get("range", "").partition("=")
-    start, _, stop = rest.partition("-")
-    if unit == "bytes" and start.isdecimal() and not stop and int(start) <= size:
-        return int(start)
-    return 0
+    first, _, last = rest.partition("-")
+    if unit != "bytes" or not _decimal(first) or not (last == "" or _decimal(last)):
+        return 0, size
+    start, stop = int(first), min(size, int(last) + 1) if last else size
+    return (start, stop) if start < stop else (0, size)
+
+
+def _decimal(text: str) -> bool:
+    return text.isdecimal() and len(text) < 19

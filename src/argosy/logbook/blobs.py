@@ -10,6 +10,7 @@ from pathlib import Path
 from argosy.core.errors import DamagedError, DiskError
 
 BLOB_LIMIT = 16 * 1024**3  # bytes
+UNFINISHED_BYTES = 2 * BLOB_LIMIT  # of a site's blobs on their way in
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 PIECE = 1024 * 1024
 

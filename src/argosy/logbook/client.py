@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,12 +12,15 @@ from argosy.core.errors import DamagedError
 from argosy.core.records import Entry
 from argosy.logbook import wire
 from argosy.logbook.admission import RECORD_LIMIT
-from argosy.logbook.blobs import digest_of, hex_of
-from argosy.logbook.connection import Away, Connection, Patience
+from argosy.logbook.blobs import digest_of
+from argosy.logbook.connection import Connection, Patience
+from argosy.logbook.fetching import fetch
 from argosy.logbook.following import Following
 from argosy.logbook.keys import SERVER_NAME
+from argosy.logbook.pace import LANES_MOST
+from argosy.logbook.sending import send
+from argosy.logbook.transfer import Way
 
-PIECE = 64 * 1024  # bytes handed to the connection at a time
 PROBE_FIRST = 256 * 1024
 PROBE_S = 1.0  # a transfer this long tells the rate of a link; shorter ones tell its slow start
 
@@ -30,6 +33,7 @@ class RemoteLogbook:
     """A logbook behind its server. Threads may share one.
 
     `within_s` bounds every call: so long it goes on without any progress, then raises HostError.
+    `lanes`: connections that may carry one blob; several blobs at once share all but their first.
     """
 
     def __init__(
@@ -40,8 +44,10 @@ class RemoteLogbook:
         within_s: float = 30.0,
         server_name: str = SERVER_NAME,
         now_ms: Callable[[], int] = wall_ms,
+        lanes: int = LANES_MOST,
     ) -> None:
         self._connection = Connection(url, keys, within_s=within_s, server_name=server_name)
+        self._up, self._down = (Way(self._connection, lanes) for _ in range(2))
         self._following = Following((keys / "ca.pem").read_text())
         self._reading = threading.Lock()  # of what is followed; never held while waiting
         self._now_ms = now_ms
@@ -75,16 +81,13 @@ class RemoteLogbook:
 
     def put(self, blob: bytes) -> str:
         digest = digest_of(blob)
-        upload = _Sending(self._connection, digest, blob)
-        self._connection.persist(upload.attempt)
+        send(self._up, digest, blob)
         return digest
 
     def get(self, digest: str) -> bytes:
         found = ""
         for _ in range(2):  # what came damaged is fetched once more
-            fetch = _Fetching(self._connection, digest)
-            blob = self._connection.persist(fetch.attempt)
-            found = digest_of(blob)
+            blob, found = fetch(self._down, digest)
             if found == digest:
                 return blob
         raise DamagedError(
@@ -172,70 +175,3 @@ class RemoteLogbook:
             self._connection.ask("PUT", wire.PROBE, content=bytes(size))
 
         self._connection.persist(attempt)
-
-
-class _Sending:
-    """A blob on its way up: begins at once, and after a cut asks where to go on."""
-
-    def __init__(self, connection: Connection, digest: str, blob: bytes) -> None:
-        self._connection = connection
-        self._name = hex_of(digest)
-        self._blob = blob
-        self._start = 0
-        self._furthest = 0
-        self._ask_first = False
-        self._began_anew = False
-
-    def attempt(self, patience: Patience) -> None:
-        if self._ask_first and self._resume(patience):
-            return
-        self._ask_first = True
-        try:
-            answer = self._connection.ask(
-                "PUT",
-                f"{wire.BLOBS}/{self._name}",
-                params={"from": self._start, "of": len(self._blob)},
-                content=self._pieces(),
-                headers={"content-length": str(len(self._blob) - self._start)},
-            )
-        except DamagedError:
-            if self._start == 0 or self._began_anew:
-                raise
-            self._began_anew = True  # an earlier part had gone bad, and the server dropped it
-            raise Away("what had arrived before was damaged") from None
-        if not self._done(answer.content):
-            raise Away("it wants the blob from elsewhere on")
-
-    def _done(self, answer: bytes) -> bool:
-        return bool(json.loads(answer).get("done"))
-
-    def _resume(self, patience: Patience) -> bool:
-        """Ask how much has arrived; True if all of it has."""
-        answer = self._connection.ask("GET", f"{wire.UPLOADS}/{self._name}")
-        if self._done(answer.content):
-            return True
-        self._start = min(int(json.loads(answer.content)["have"]), len(self._blob))
-        if self._start > self._furthest:
-            self._furthest = self._start
-            patience.renew()
-        return False
-
-    def _pieces(self) -> Iterator[bytes]:
-        view = memoryview(self._blob)
-        for at in range(self._start, len(view), PIECE):
-            yield bytes(view[at : at + PIECE])
-
-
-class _Fetching:
-    """A blob on its way down: what has come is kept, and after a cut the rest is asked for."""
-
-    def __init__(self, connection: Connection, digest: str) -> None:
-        self._connection = connection
-        self._path = f"{wire.BLOBS}/{hex_of(digest)}"
-        self._blob = bytearray()
-
-    def attempt(self, patience: Patience) -> bytes:
-        for piece in self._connection.stream(self._path, len(self._blob)):
-            self._blob += piece
-            patience.renew()
-        return bytes(self._blob)

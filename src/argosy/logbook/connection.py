@@ -1,5 +1,6 @@
 """One client's way to the server: pinned TLS, explicit time-outs, and safe retries with back-off."""
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ from typing import TypeVar
 import httpx
 
 from argosy.core.errors import HostError, UserError
-from argosy.logbook import wire
+from argosy.logbook import tcp, wire
+from argosy.logbook.ranges import Stretch
 from argosy.logbook.tls import broken_trust, client_tls
 
 T = TypeVar("T")
 
+CONNECTIONS = 40  # long polls and records beside what carries blobs
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 CONNECT_S = 10.0
@@ -49,6 +52,14 @@ class Patience:
         return min(pause * random.uniform(0.5, 1.5), left)
 
 
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """An answer that is still coming."""
+
+    total: int  # bytes of the whole blob
+    pieces: Iterator[bytes]
+
+
 class Connection:
     """Sends requests; tells a logbook that is away from one that refuses. Thread-safe."""
 
@@ -59,10 +70,14 @@ class Connection:
         self._sni = {"sni_hostname": server_name}
         self._client = httpx.Client(
             base_url=url,
-            verify=client_tls(keys),
-            trust_env=False,  # no proxy and no certificate that this run does not name
+            transport=httpx.HTTPTransport(
+                verify=client_tls(keys),
+                trust_env=False,  # no proxy and no certificate that this run does not name
+                limits=httpx.Limits(max_connections=CONNECTIONS, keepalive_expiry=60.0),
+                socket_options=tcp.OPTIONS,
+            ),
+            trust_env=False,
             timeout=self._timeout(0.0),
-            limits=httpx.Limits(max_connections=16, keepalive_expiry=60.0),
         )
         for header in ("accept", "accept-encoding", "user-agent"):
             del self._client.headers[header]  # the server asks for none of them
@@ -80,12 +95,15 @@ class Connection:
             except Away as wrong:
                 pause = patience.pause_s()
                 if pause is None:
-                    raise HostError(
-                        f"the logbook cannot be reached: {wrong}",
-                        where=self.url,
-                        hint="training goes on meanwhile; what was acknowledged is safe",
-                    ) from None
+                    raise self.unreachable(wrong) from None
             time.sleep(pause)
+
+    def unreachable(self, why: Away) -> HostError:
+        return HostError(
+            f"the logbook cannot be reached: {why}",
+            where=self.url,
+            hint="training goes on meanwhile; what was acknowledged is safe",
+        )
 
     def ask(
         self,
@@ -109,9 +127,14 @@ class Connection:
         self.check(response)
         return response
 
-    def stream(self, path: str, start: int) -> Iterator[bytes]:
-        """The bytes of an answer from `start` on as they come. Raises as `ask` does."""
-        headers = {"range": f"bytes={start}-"} if start else {}
+    @contextlib.contextmanager
+    def stream(self, path: str, stretch: Stretch) -> Iterator["Streaming"]:
+        """The bytes [start, stop) of what is there, as they come; less when it ends before.
+
+        The whole may come instead when the stretch begins at 0. Raises as `ask` does.
+        """
+        start, stop = stretch
+        headers = {"range": f"bytes={start}-{stop - 1}"}
         request = self._client.build_request("GET", path, headers=headers, extensions=self._sni)
         try:
             response = self._client.send(request, stream=True)
@@ -119,9 +142,10 @@ class Connection:
                 if response.status_code >= 300:
                     response.read()
                 self.check(response)
-                if start and response.status_code != 206:
+                total = _total(response, start)
+                if total is None:
                     raise HostError("it does not serve a blob in parts", where=self.url)
-                yield from response.iter_raw()
+                yield Streaming(total, response.iter_raw())
             finally:
                 response.close()
         except httpx.HTTPError as wrong:
@@ -148,3 +172,15 @@ class Connection:
             where=self.url,
             hint=f"the keys in {self._keys} must be of this run, and the clock right to a day",
         )
+
+
+def _total(response: httpx.Response, start: int) -> int | None:
+    """Bytes of the whole by the answer to a range from `start` on; None when it is another range."""
+    said = response.headers.get("content-range", "")
+    if response.status_code == 206:
+        begins, _, total = said.removeprefix("bytes ").partition("/")
+        fits = begins.startswith(f"{start}-") and total.isdecimal()
+    else:
+        total = response.headers.get("content-length", "")
+        fits = start == 0 and total.isdecimal()
+    return int(total) if fits else None

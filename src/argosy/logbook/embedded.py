@@ -15,7 +15,7 @@ from typing import Self
 from argosy.core.errors import DamagedError, DiskError, HostError
 from argosy.core.records import Body, Entry
 from argosy.logbook.admission import Admission
-from argosy.logbook.blobs import BLOB_LIMIT, BlobFolder, sync_folder
+from argosy.logbook.blobs import BLOB_LIMIT, UNFINISHED_BYTES, BlobFolder, sync_folder
 from argosy.logbook.chain import GENESIS, chain
 from argosy.logbook.envelope import Envelope, entry_of, named_blobs, open_envelope
 from argosy.logbook.rows import (
@@ -36,6 +36,7 @@ Check = Callable[[Envelope, Body], None]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreLimits:
     blob_bytes: int = BLOB_LIMIT
+    unfinished_bytes: int = UNFINISHED_BYTES
     log_bytes: int | None = None  # a full logbook, before the disk is
     checkpoint_pages: int = 1000  # of the write-ahead log, before it is folded into the database
 
@@ -47,7 +48,7 @@ class EmbeddedLogbook:
         self, folder: Path, *, authority: str | None = None, limits: StoreLimits | None = None
     ) -> None:
         self.folder = folder
-        self._limits = limits or StoreLimits()
+        self.limits = limits or StoreLimits()
         self._expected_authority = authority
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -58,7 +59,7 @@ class EmbeddedLogbook:
             self._lock = _lock(folder / "lock")
         except OSError as wrong:
             raise DiskError(f"cannot open: {wrong.strerror}", where=str(folder)) from None
-        self.blobs = BlobFolder(folder / "blobs", limit=self._limits.blob_bytes)
+        self.blobs = BlobFolder(folder / "blobs", limit=self.limits.blob_bytes)
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self._lock)
             self._open(undo)
@@ -190,7 +191,7 @@ class EmbeddedLogbook:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA fullfsync = ON")  # where fsync alone does not reach the platter (macOS)
-        db.execute(f"PRAGMA wal_autocheckpoint = {self._limits.checkpoint_pages}")
+        db.execute(f"PRAGMA wal_autocheckpoint = {self.limits.checkpoint_pages}")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             db.executescript(
@@ -203,9 +204,9 @@ class EmbeddedLogbook:
                 f"the logbook has format {version}, this Argosy knows {SCHEMA_VERSION}",
                 where=str(self.folder),
             )
-        if self._limits.log_bytes is not None:
+        if self.limits.log_bytes is not None:
             page = db.execute("PRAGMA page_size").fetchone()[0]
-            db.execute(f"PRAGMA max_page_count = {max(1, self._limits.log_bytes // page)}")
+            db.execute(f"PRAGMA max_page_count = {max(1, self.limits.log_bytes // page)}")
 
     def _fold(self) -> None:
         """The admission state from the records; a broken chain is found before anyone relies on it.

@@ -18,8 +18,9 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from argosy.core.errors import HostError, UserError
+from argosy.logbook import tcp
 from argosy.logbook.app import Desk
-from argosy.logbook.blobs import BLOB_LIMIT
+from argosy.logbook.blobs import BLOB_LIMIT, UNFINISHED_BYTES
 from argosy.logbook.embedded import EmbeddedLogbook, StoreLimits
 from argosy.logbook.gate import Gate
 from argosy.logbook.listener import Crowd, Deadlines, Listener
@@ -117,6 +118,7 @@ def _serving(arguments: Sequence[str] | None) -> Serving:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument("--max-blob-mb", type=int, default=BLOB_LIMIT // 2**20)
+    parser.add_argument("--max-unfinished-mb", type=int, default=UNFINISHED_BYTES // 2**20)
     parser.add_argument("--max-log-mb", type=int, default=None)
     parser.add_argument("--connections-per-site", type=int, default=64)
     given = parser.parse_args(arguments)
@@ -127,7 +129,11 @@ def _serving(arguments: Sequence[str] | None) -> Serving:
         host=given.host,
         port=given.port,
         connections_per_site=given.connections_per_site,
-        limits=StoreLimits(blob_bytes=given.max_blob_mb * 2**20, log_bytes=log_bytes),
+        limits=StoreLimits(
+            blob_bytes=given.max_blob_mb * 2**20,
+            unfinished_bytes=given.max_unfinished_mb * 2**20,
+            log_bytes=log_bytes,
+        ),
     )
 
 
@@ -172,6 +178,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option in tcp.OPTIONS:  # whoever connects gets them from here
+            listening.setsockopt(*option)
         listening.bind((host, port))
     except OSError as wrong:
         listening.close()

@@ -1,149 +1,153 @@
-"""Blobs on their way in: written piece by piece, resumed where they broke off, verified at the end.
+"""Blobs on their way in, per site: in ranges side by side, resumed where they broke off, bounded.
 
-Called from worker threads; each upload is one client's, and a newer one takes its place.
+Whether another site has a blob is none of a site's business, so each site sends its own. Called from
+worker threads.
 """
 
-import contextlib
 import hashlib
-import os
 import threading
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from argosy.core.errors import DamagedError
-from argosy.logbook.blobs import BlobFolder, disk_error, file_digest, hex_of
+from argosy.core.errors import DamagedError, DiskError
+from argosy.logbook.blobs import BlobFolder, disk_error, hex_of
+from argosy.logbook.part import OffsetError, Part
+from argosy.logbook.ranges import Stretch
 
-UNFINISHED = 64  # parts kept per site; the oldest makes room
+__all__ = ["OffsetError", "Standing", "Upload", "Uploads"]
+
+UNFINISHED = 64  # parts kept per site; the oldest makes room, also where their bytes are too many
+STRETCHES = 1024  # of one part: who sends more scattered than this is no client of ours
 
 
-class OffsetError(Exception):
-    """The client begins where we don't stand: it must ask and go on from there."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How much of a blob has come: `have` bytes from its beginning, and what is missing after."""
 
-    def __init__(self, have: int) -> None:
-        super().__init__(f"have {have}")
-        self.have = have
+    have: int
+    missing: tuple[Stretch, ...] | None  # None: nothing is known of it
 
 
 class Uploads:
-    """Unfinished blobs, per site: whether another site has a blob is none of a site's business."""
+    """Unfinished blobs of all sites."""
 
-    def __init__(self, blobs: BlobFolder) -> None:
+    def __init__(self, blobs: BlobFolder, *, most_bytes: int) -> None:
         self._blobs = blobs
+        self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._current: dict[Path, Upload] = {}
+        self._sites: dict[str, dict[str, Part]] = {}  # site -> digest -> part
 
-    def have(self, site: str, digest: str) -> int:
-        """How many bytes of it have arrived from this site."""
-        try:
-            return self._part(site, digest).stat().st_size
-        except FileNotFoundError:
-            return 0
+    def standing(self, site: str, digest: str) -> Standing:
+        hex_of(digest)
+        with self._lock:
+            part = self._parts(site).get(digest)
+        if part is None or part.over:
+            return Standing(have=0, missing=None)
+        part.rest()
+        missing = part.missing()
+        return Standing(have=part.prefix, missing=tuple(missing[:STRETCHES]))
 
-    def begin(self, site: str, digest: str, start: int, total: int) -> "Upload":
+    def begin(self, site: str, digest: str, stretch: Stretch, total: int) -> "Upload":
+        """Let the bytes [start, stop) of a blob in. The upload must `end`."""
+        start, stop = stretch
+        if not 0 <= start <= stop <= total:
+            raise DamagedError(f"blob: no bytes {start} to {stop} of {total}")
         self._blobs.check_size(total)
-        part = self._part(site, digest)
         try:
-            part.parent.mkdir(parents=True, exist_ok=True)
-            self._make_room(site, part)
-            upload = Upload(self._blobs, part, digest, start, total)
+            with self._lock:
+                part = self._part(site, digest, total)
+                self._make_room(site, part, stop - start)
+                part.enter(stop - start)
         except OSError as wrong:
             raise disk_error(wrong, self._blobs.folder) from wrong
-        with self._lock:
-            before, self._current[part] = self._current.get(part), upload
-        if before is not None:
-            before.close()  # its connection hangs, or its client has given it up
-        try:
-            upload.open()
-        except BaseException:
+        upload = Upload(part, start, stop)
+        if part.scattered >= STRETCHES:
             self.end(upload)
-            raise
+            raise DamagedError(f"blob: comes in more than {STRETCHES} separate pieces")
         return upload
 
     def end(self, upload: "Upload") -> None:
-        upload.close()
         with self._lock:
-            if self._current.get(upload.part) is upload:
-                del self._current[upload.part]
+            upload.part.leave(upload.promised)
 
-    def _part(self, site: str, digest: str) -> Path:
-        return self._blobs.parts / f"{_site_key(site)}-{hex_of(digest)}.part"
+    def _parts(self, site: str) -> dict[str, Part]:
+        """All of this site, those of an earlier server included."""
+        if site not in self._sites:
+            key, parts = _site_key(site), {}
+            for path in sorted(self._blobs.parts.glob(f"{key}-*.part")):
+                digest = "sha256:" + path.stem.removeprefix(f"{key}-")
+                part = Part(self._blobs, path, digest)
+                if part.total is None:
+                    part.drop()  # of no use without its note
+                else:
+                    parts[digest] = part
+            self._sites[site] = parts
+        parts = self._sites[site]
+        for digest in [d for d, part in parts.items() if part.over]:
+            del parts[digest]
+        return parts
 
-    def _make_room(self, site: str, wanted: Path) -> None:
-        parts = [p for p in self._blobs.parts.glob(f"{_site_key(site)}-*.part") if p != wanted]
-        if len(parts) >= UNFINISHED:
-            with contextlib.suppress(FileNotFoundError):
-                min(parts, key=lambda p: p.stat().st_mtime_ns).unlink()
+    def _part(self, site: str, digest: str, total: int) -> Part:
+        parts = self._parts(site)
+        part = parts.get(digest)
+        if part is not None and part.total != total:
+            if part.writers:
+                raise DamagedError(f"blob {digest}: has {part.total} bytes by another request")
+            part.drop()
+            part = None
+        if part is None:
+            self._blobs.parts.mkdir(parents=True, exist_ok=True)
+            path = self._blobs.parts / f"{_site_key(site)}-{hex_of(digest)}.part"
+            part = parts[digest] = Part(self._blobs, path, digest)
+            part.total = total
+        return part
+
+    def _make_room(self, site: str, wanted: Part, coming: int) -> None:
+        parts = self._sites[site]
+
+        def full() -> bool:
+            held = sum(part.size + part.promised for part in parts.values())
+            return len(parts) > UNFINISHED or held + coming > self._most_bytes
+
+        while full():
+            idle = [p for p in parts.values() if p is not wanted and not p.writers]
+            if not idle:
+                if not wanted.writers and not wanted.size:
+                    del parts[wanted.digest]
+                raise DiskError(
+                    f"site {site} has more unfinished uploads than the logbook holds",
+                    hint="it goes on when one of them is finished",
+                )
+            oldest = min(idle, key=_age)
+            oldest.drop()
+            del parts[oldest.digest]
 
 
 class Upload:
-    """One attempt to bring a blob in. Once closed it writes nothing more, whoever still calls."""
+    """One request that brings a range in."""
 
-    def __init__(self, blobs: BlobFolder, part: Path, digest: str, start: int, total: int) -> None:
+    def __init__(self, part: Part, start: int, stop: int) -> None:
         self.part = part
-        self._blobs = blobs
-        self._digest = digest
+        self.promised = stop - start
         self._at = start
-        self._total = total
-        self._lock = threading.Lock()
-        self._handle: int | None = None
-
-    def open(self) -> None:
-        with self._lock:
-            try:
-                handle = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except OSError as wrong:
-                raise disk_error(wrong, self._blobs.folder) from wrong
-            have = os.fstat(handle).st_size
-            if self._at > have:
-                os.close(handle)
-                raise OffsetError(have)
-            os.ftruncate(handle, self._at)
-            self._handle = handle
+        self._stop = stop
 
     def write(self, data: bytes) -> None:
-        with self._lock:
-            handle = self._open_handle()
-            if self._at + len(data) > self._total:
-                raise DamagedError(f"blob: more than the {self._total} bytes it was said to have")
-            view = memoryview(data)
-            try:
-                while view:
-                    written = os.pwrite(handle, view, self._at)
-                    self._at += written
-                    view = view[written:]
-            except OSError as wrong:
-                raise disk_error(wrong, self._blobs.folder) from wrong
+        if self._at + len(data) > self._stop:
+            raise DamagedError(f"blob: more than the {self.promised} bytes it was said to have")
+        self.part.write(self._at, data)
+        self._at += len(data)
 
-    def finish(self) -> bool:
-        """True once the blob is whole, verified and durable; False while bytes are missing."""
-        with self._lock:
-            handle = self._open_handle()
-            if self._at < self._total:
-                return False
-            found = file_digest(self.part)
-            if found != self._digest:
-                self.part.unlink()
-                raise DamagedError(f"blob {self._digest}: what arrived has the digest {found}")
-            try:
-                os.fsync(handle)
-                self._blobs.keep(self.part, self._digest)
-            except OSError as wrong:
-                raise disk_error(wrong, self._blobs.folder) from wrong
-            return True
+    def finish(self, own: Callable[[], None]) -> bool:
+        """As of the part: True for the one request that made the blob whole."""
+        return self.part.finish(own)
 
-    @property
-    def at(self) -> int:
-        return self._at
 
-    def close(self) -> None:
-        with self._lock:
-            if self._handle is not None:
-                os.close(self._handle)
-                self._handle = None
-
-    def _open_handle(self) -> int:
-        if self._handle is None:
-            raise OffsetError(self._at)
-        return self._handle
+def _age(part: Part) -> int:
+    try:
+        return part.path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _site_key(site: str) -> str:

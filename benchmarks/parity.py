@@ -1,7 +1,7 @@
 """One model, the same tokens, three languages: three sites that exchange a bit per parameter
 against synchronous training on all data at one place.
 
-    python benchmarks/parity.py [--json] [--seeds 1] [--steps 1200] [--codec ternary] [--window 30]
+    python benchmarks/parity.py [--json] [--rate 0.001 0.003] [--seeds 1] [--steps 1200] [--codec ternary]
 
 The three sites run the engine's own worker, loop and exchange, the real controller's side, signed
 records and the embedded logbook, all in one process; only the network is left out. A commit is held
@@ -9,8 +9,10 @@ back by `--lag` steps, as a link would. The last line is one JSON object: loss_s
 loss_ratio, bytes_ratio, and what they were made of.
 
 Bytes are up plus down per site, blobs and records as they lie in the logbook, and HTTP and TLS
-around each as the lab's relay has counted it; a checkpoint costs a site nothing (it is written beside the logbook), the initial model is
-told apart. The baseline is a ring all-reduce of fp32 gradients every step.
+around each as the lab's relay has counted it; a checkpoint costs a site nothing (it is written
+beside the logbook), the initial model is told apart. The baseline is a ring all-reduce of fp32
+gradients every step. With several rates the figures are those of the first, and loss_ratio_best
+compares each side at its own best of them.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import numpy as np
 from parity_sites import SITES, Outcome, Trial, initial, losses, opened, say, three_sites
@@ -78,19 +81,52 @@ def allreduce_bytes(trial: Trial, parameters: int) -> float:
 
 def main() -> None:
     chosen = _parser().parse_args()
-    trials = [_trial(chosen, seed) for seed in range(chosen.seeds)]
     began = time.monotonic()
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(chosen.processes, mp_context=spawn) as pool:
-        ours = [pool.submit(three_sites, trial) for trial in trials]
-        theirs = [pool.submit(synchronous, trial) for trial in trials]
-        argosy = [outcome.result() for outcome in ours]
-        sync = [outcome.result() for outcome in theirs]
+        asked = [
+            (
+                [pool.submit(three_sites, trial) for trial in trials],
+                [pool.submit(synchronous, trial) for trial in trials],
+            )
+            for rate in chosen.rate
+            if (trials := [_trial(chosen, rate, seed) for seed in range(chosen.seeds)])
+        ]
+        found = [
+            _figures(
+                chosen,
+                rate,
+                [outcome.result() for outcome in ours],
+                [outcome.result() for outcome in theirs],
+            )
+            for rate, (ours, theirs) in zip(chosen.rate, asked, strict=True)
+        ]
+    first = found[0] | {"seconds": time.monotonic() - began, "by_rate": found}
+    for figures in found:
+        print(_table(figures))
+    if len(found) > 1:
+        sync, argosy = (
+            min(found, key=lambda figures: figures[side]) for side in ("loss_sync", "loss_argosy")
+        )
+        first["loss_ratio_best"] = argosy["loss_argosy"] / sync["loss_sync"]
+        print(
+            f"each at the best of these rates: {sync['loss_sync']:.4f} ({sync['rate']:g}),"
+            f" {argosy['loss_argosy']:.4f} ({argosy['rate']:g}),"
+            f" ratio {first['loss_ratio_best']:.4f}"
+        )
+    if chosen.json:
+        print(json.dumps(first))
+
+
+def _figures(
+    chosen: argparse.Namespace, rate: float, argosy: list[Outcome], sync: list[Outcome]
+) -> dict[str, Any]:
     loss_sync = float(np.mean([outcome.loss for outcome in sync]))
     loss_argosy = float(np.mean([outcome.loss for outcome in argosy]))
-    baseline = allreduce_bytes(trials[0], argosy[0].parameters)
+    baseline = allreduce_bytes(_trial(chosen, rate, 0), argosy[0].parameters)
     site_bytes = float(np.mean([outcome.site_bytes for outcome in argosy]))
-    figures = {
+    return {
+        "rate": rate,
         "loss_sync": loss_sync,
         "loss_argosy": loss_argosy,
         "loss_ratio": loss_argosy / loss_sync,
@@ -102,46 +138,41 @@ def main() -> None:
         "parameters": argosy[0].parameters,
         "rounds": argosy[0].rounds,
         "steps": chosen.steps,
-        "rate": chosen.rate,
         "codec": chosen.codec,
         "window": chosen.window,
         "lag": chosen.lag,
         "losses_sync": [outcome.losses for outcome in sync],
         "losses_argosy": [outcome.losses for outcome in argosy],
-        "seconds": time.monotonic() - began,
     }
-    print(_table(figures, sync, argosy))
-    if chosen.json:
-        print(json.dumps(figures))
 
 
-def _table(figures: "dict[str, object]", sync: list[Outcome], argosy: list[Outcome]) -> str:
+def _table(figures: dict[str, Any]) -> str:
     lines = [f"{'held-out loss, nats per byte':32}{'one place':>12}{'three sites':>12}"]
-    for seed, (one, three) in enumerate(zip(sync, argosy, strict=True)):
-        for name, loss in one.losses.items():
-            lines.append(f"  seed {seed}, {name:22}{loss:12.4f}{three.losses[name]:12.4f}")
+    pairs = zip(figures["losses_sync"], figures["losses_argosy"], strict=True)
+    for seed, (one, three) in enumerate(pairs):
+        for name, loss in one.items():
+            lines.append(f"  seed {seed}, {name:22}{loss:12.4f}{three[name]:12.4f}")
     lines.append(
-        f"{'mean':32}{figures['loss_sync']:12.4f}{figures['loss_argosy']:12.4f}"
-        f"   ratio {figures['loss_ratio']:.4f}"
+        f"{'mean, learning rate ' + format(figures['rate'], 'g'):32}{figures['loss_sync']:12.4f}"
+        f"{figures['loss_argosy']:12.4f}   ratio {figures['loss_ratio']:.4f}"
     )
     lines.append(
-        f"{'MB up and down, per site':32}{figures['bytes_per_site_allreduce'] / 1e6:12.1f}"  # type: ignore[operator]
-        f"{figures['bytes_per_site'] / 1e6:12.1f}   {figures['bytes_ratio']:.0f} times fewer"  # type: ignore[operator]
+        f"{'MB up and down, per site':32}{figures['bytes_per_site_allreduce'] / 1e6:12.1f}"
+        f"{figures['bytes_per_site'] / 1e6:12.1f}   {figures['bytes_ratio']:.0f} times fewer"
     )
     lines.append(
         f"{figures['parameters']:,} parameters, {figures['steps']} steps, {figures['rounds']} rounds,"
-        f" {figures['codec']} at {figures['bits_per_parameter']:.2f} bits per parameter;"
-        f" {figures['seconds']:.0f} s"
+        f" {figures['codec']} at {figures['bits_per_parameter']:.2f} bits per parameter\n"
     )
     return "\n".join(lines)
 
 
-def _trial(chosen: argparse.Namespace, seed: int) -> Trial:
+def _trial(chosen: argparse.Namespace, rate: float, seed: int) -> Trial:
     names = (
-        "steps", "batch", "width", "layers", "rate", "window", "codec", "delay", "lag",
+        "steps", "batch", "width", "layers", "window", "codec", "delay", "lag",
         "outer_rate", "momentum", "moments",
     )  # fmt: skip
-    return Trial(seed=seed, **{name: getattr(chosen, name) for name in names})
+    return Trial(seed=seed, rate=rate, **{name: getattr(chosen, name) for name in names})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -152,7 +183,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=8, help="sequences per step and site")
     parser.add_argument("--width", type=int, default=80)
     parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate, of both sides")
+    parser.add_argument(
+        "--rate", type=float, nargs="+", default=[1e-3],
+        help="learning rates; both sides train with each, the figures are those of the first",
+    )  # fmt: skip
     parser.add_argument("--window", type=int, default=30, help="steps")
     parser.add_argument("--codec", default="ternary")
     parser.add_argument("--delay", type=int, default=1)

@@ -59,7 +59,7 @@ slow: .venv/dev.stamp ## thousands of schedules, twenty killed controllers (half
 golden: .venv/dev.stamp ## rewrite the golden vectors after a deliberate change
 	ARGOSY_REWRITE_GOLDEN=1 $(PY) -m pytest tests/exchange tests/planner -q -p no:randomly
 
-parity: .venv/dev.stamp ## loss and bytes against synchronous training
+parity: .venv/dev.stamp ## loss and bytes against synchronous training (a quarter of an hour)
 	$(PY) benchmarks/parity.py $(EXTRA)
 
 codecs: .venv/dev.stamp ## speed and size of the codecs

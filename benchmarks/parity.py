@@ -1,7 +1,7 @@
 """One model, the same tokens, three languages: three sites that exchange a bit per parameter
 against synchronous training on all data at one place.
 
-    python benchmarks/parity.py [--json] [--rate 0.001 0.003] [--seeds 1] [--steps 1200] [--codec ternary]
+    python benchmarks/parity.py [--json] [--rate 0.0005 0.001 0.003] [--seeds 1] [--steps 1200] [--codec ternary]
 
 The three sites run the engine's own worker, loop and exchange, the real controller's side, signed
 records and the embedded logbook, all in one process; only the network is left out. A commit is held
@@ -184,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=80)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument(
-        "--rate", type=float, nargs="+", default=[1e-3],
+        "--rate", type=float, nargs="+", default=[5e-4, 1e-3, 3e-3],
         help="learning rates; both sides train with each, the figures are those of the first",
     )  # fmt: skip
     parser.add_argument("--window", type=int, default=30, help="steps")

@@ -196,6 +196,33 @@ def test_a_commit_brings_a_site_into_step_unless_most_of_its_window_is_over(
     assert (len(run.said(Contribution)) == 1) == falls_in
 
 
+@pytest.mark.parametrize("others_posted", [True, False])
+def test_the_last_one_of_a_round_posts_after_half_a_window(
+    tmp_path: Path, others_posted: bool
+) -> None:
+    run = running(tmp_path, exchange={"window_steps": None, "window_seconds": 1.0})
+    frankfurt, tokyo = run.hosts["frankfurt"], run.hosts["tokyo"]
+    run.go(lambda town: town.round >= 1)
+
+    def posts(site: str) -> int:
+        return len(run.said(Contribution, site))
+
+    before = posts("frankfurt")
+    for _ in range(4):  # takes the commit
+        frankfurt.turn()
+    while others_posted and posts("tokyo") == before:
+        run.clock.now += 0.1
+        tokyo.turn()
+    frankfurt.loop.bench.driver._began = run.clock.now - 0.4
+    frankfurt.turn()
+    assert posts("frankfurt") == before
+    run.clock.now += 0.2
+    for _ in range(2):
+        frankfurt.turn()
+
+    assert (posts("frankfurt") > before) == others_posted
+
+
 @pytest.mark.parametrize("codec", ["int8", "int4", "ternary"])
 def test_every_codec_carries_a_run_with_equal_models(tmp_path: Path, codec: str) -> None:
     run = running(tmp_path, exchange={"codec": codec})

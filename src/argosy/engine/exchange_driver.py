@@ -228,7 +228,18 @@ class ExchangeDriver:
         if exchange.window_steps is not None:
             return counters.steps >= exchange.window_steps
         assert exchange.window_seconds is not None
-        return counters.steps > 0 and self._clock() - self._began >= exchange.window_seconds
+        passed = (self._clock() - self._began) / exchange.window_seconds
+        return counters.steps > 0 and (passed >= 1 or (passed >= 0.5 and self._holds_up()))
+
+    def _holds_up(self) -> bool:
+        """All others of the newest round have posted for the next: who is late by half a window
+        and waits for the whole of it would be late again and again, and the others' posts old."""
+        agreement = self.side.agreement
+        if not agreement.commits[0]:
+            return False
+        _, newest = agreement.commits[0][-1]
+        others = {member.site for member in newest.members} - {self.hand.site}
+        return bool(others) and others <= {post.site for post in agreement.open_posts()}
 
     def windows_alone(self) -> float:
         """Windows since a commit was last applied."""

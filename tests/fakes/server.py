@@ -109,7 +109,8 @@ class RunningServer:
         self.port = 0
         self._around = around
         self._gate = gate or gate_for(job(updates_to("*")))
-        self._loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
         self._ready = threading.Event()
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -149,14 +150,14 @@ class RunningServer:
     def _run(self) -> None:
         self._stop = asyncio.Event()
         try:
-            self._loop.run_until_complete(
+            self._runner.run(
                 serve(self.serving, self._stop, self._is_ready, self._gate, around=self._around)
             )
         except BaseException as wrong:  # noqa: BLE001 - raised in the test's own thread
             self._failed = wrong
             self._ready.set()
         finally:
-            self._loop.close()
+            self._runner.close()  # connections that were only being accepted end too
 
     def _is_ready(self, port: int) -> None:
         self.port = port

@@ -1,0 +1,245 @@
+"""Measured rows as the cost model's nouns. What a table leaves open is guessed here, visibly."""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.catalog.accelerators import accelerator
+from argosy.catalog.networks import network as known
+from argosy.core.network import Network, of_size
+from argosy.planner.cost.cluster import Cluster
+from argosy.planner.cost.layout import Layout, Recompute, Shard
+
+Row = Mapping[str, str]
+Key = tuple[str, str, str, str]
+GATED = ("llama", "qwen", "mixtral", "mistral", "deepseek", "gemma", "phi-3", "swiglu")
+# GB/s that leave a host where the table does not say: by architecture and card of the host
+NETWORK_GB_S = {"Turing": 3.0, "Volta": 6.0, "Ampere": 12.0, "Hopper": 40.0}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """One row: what ran, where, and what was seen."""
+
+    row_id: str
+    key: Key
+    row: Row
+    network: Network
+    layout: Layout
+    cluster: Cluster
+    seconds: float | None
+    peak_gib: float | None
+    fits: bool | None
+
+
+def read(path: Path) -> list[Measured]:
+    """All rows, in the order of their ids as text."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return sorted((measured(row) for row in rows), key=lambda one: one.row_id)
+
+
+def measured(row: Row) -> Measured:
+    net = network_of(row)
+    return Measured(
+        row_id=row["row_id"],
+        key=(row["source"], row["gpu"], row["gpus_per_node"], row["framework"]),
+        row=row,
+        network=net,
+        layout=layout_of(row, net),
+        cluster=cluster_of(row),
+        seconds=_number(row["step_time_s"]) or None,
+        peak_gib=_number(row["peak_mem_gib"]) or None,
+        fits={"1": True, "0": False}.get(row["fits"]),
+    )
+
+
+def network_of(row: Row) -> Network:
+    """The shape as given, else of the model's name, else the usual one of its size."""
+    words = f"{row['arch']} {row['model']} {row['notes']}".lower()
+    layers, hidden = int(_number(row["n_layers"])), int(_number(row["hidden"]))
+    vocab = int(_number(row["vocab"])) or (30522 if row["arch"] == "bert" else 51200)
+    if not (layers and hidden):
+        for name in (row["model"], re.sub(r" ([\d.]+) ?B$", r" \1b", row["model"])):
+            if (found := known(name)) is not None:
+                return found
+        if row["arch"] in {"t5", "hybrid", "nemotron"} and hidden:
+            layers = layers or 24
+        size = _number(row["params_b"]) * 1e9 or 0.4e9
+        if not (layers and hidden):
+            guess = of_size(size, vocab=vocab, layers=layers, hidden=hidden)
+            layers, hidden = guess.layers, guess.hidden
+    heads = int(_number(row["n_heads"])) or max(1, hidden // 128)
+    experts = int(_number(_after(row["notes"], r"experts (\d+)")))
+    active = 2 if experts else 1
+    if "deepseek" in words or experts >= 64:
+        active = min(experts, 8)
+    head_width = 0 if hidden % heads == 0 else 128
+    return Network(
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=int(_number(row["n_kv_heads"])) or heads,
+        ffn=int(_number(row["ffn_hidden"])) or 4 * hidden,
+        vocab=vocab,
+        gated=any(word in words for word in GATED),
+        causal=row["arch"] not in {"bert"},
+        tied="untie" not in words and not any(word in words for word in GATED[:3]),
+        cross_layers=layers // 2 if row["arch"] == "t5" else 0,
+        experts=experts,
+        active=active,
+        head_width=head_width,
+    )
+
+
+def layout_of(row: Row, net: Network) -> Layout:
+    tensor, pipeline = _count(row["tp"]), _count(row["pp"])
+    context, expert = _count(row["cp"]), _count(row["ep"])
+    cards = int(_number(row["n_gpus"])) or 8
+    data = int(_number(row["dp"])) or max(1, cards // (tensor * pipeline * context))
+    micro = _count(row["micro_bs"])
+    batch = int(_number(row["global_bs"]))
+    accumulation = max(1, round(batch / (micro * data))) if batch else _count(row["grad_accum"])
+    task, words = row["task"].lower(), f"{row['model']} {row['notes']}".lower()
+    precision, mixed = _precision(row["precision"])
+    adapter = any(word in task for word in ("lora", "adapter"))
+    learn = 1.0
+    if adapter:
+        ends = net.embedding_parameters + net.head_parameters
+        learn = 0.005 + (ends / net.parameters if "emb" in task else 0.0)
+    quantised = "q-lora" in task or "qlora" in task or "nf4" in row["precision"]
+    return Layout(
+        sequence=_count(row["seq_len"]) if row["seq_len"] else 2048,
+        micro_batch=micro,
+        accumulation=accumulation,
+        tensor=tensor,
+        pipeline=pipeline,
+        virtual=_virtual(row, net, pipeline),
+        context=context,
+        expert=expert if net.experts else 1,
+        data=data,
+        shard=_shard(row["shard"].lower()),
+        recompute=_recompute(row["act_ckpt"].lower()),
+        flash=_flash(row, words),
+        sequence_parallel="sequence-parallel" in words
+        or (tensor > 1 and ("bridge" in row["framework"].lower() or "titan" in words)),
+        overlap="overlap-grad-reduce" in words or "composer" in row["framework"].lower(),
+        precision=precision,
+        mixed=mixed,
+        trainable=learn,
+        base_bits=4.5 if quantised else 0.0,
+        optimizer_bytes=_optimizer_bytes(row, precision, mixed=mixed),
+        offload="opt offl=y" in words,
+        stages=_stages(row, net, pipeline),
+    )
+
+
+def cluster_of(row: Row) -> Cluster:
+    """A card that is not named is taken for the one most rows were measured on."""
+    memory = _number(row["gpu_mem_gb"])
+    try:
+        card = accelerator(row["gpu"] or "A100", memory or None)
+    except ValueError:
+        card = accelerator("A100", memory or None)
+    per_node = int(_number(row["gpus_per_node"])) or 8
+    pcie = "PCIE" in row["intra_node"].upper() and "NVLINK" not in row["intra_node"].upper()
+    network = _number(_after(row["inter_node_gbps"], r"^(\d+)")) / 8
+    usual = NETWORK_GB_S.get(card.architecture, 50.0) * per_node
+    return Cluster(
+        card=card,
+        per_node=per_node,
+        memory_gb=memory or card.memory_gb,
+        node_gb_s=(12.0 if pcie or not card.link else card.link_gb_s * 0.7),
+        network_gb_s=(network or usual) * 0.8,
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _count(text: str) -> int:
+    return max(1, int(_number(text)))
+
+
+def _after(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    return found.group(1) if found else ""
+
+
+def _precision(text: str) -> tuple[str, bool]:
+    """The products' precision, and whether fp32 master weights stand beside."""
+    text = text.lower()
+    pure = "pure" in text or "true" in text
+    for name in ("fp8", "bf16", "fp16", "tf32", "fp32"):
+        if name in text:
+            return name, not pure and name not in {"tf32", "fp32"}
+    return "bf16", True
+
+
+def _shard(text: str) -> Shard:
+    if "zero3" in text or "full_shard" in text or text == "fsdp" or "zero-3" in text:
+        return Shard.WEIGHTS
+    if "zero2" in text or "grad_op" in text or "zero-2" in text:
+        return Shard.GRADIENTS
+    if "fsdp" in text:
+        return Shard.WEIGHTS
+    return Shard.OPTIMIZER if "zero" in text or "deepspeed y" in text else Shard.NOTHING
+
+
+def _recompute(text: str) -> Recompute:
+    if text.startswith("full"):
+        return Recompute.FULL
+    return Recompute.SELECTIVE if text.startswith(("sel", "core")) else Recompute.NONE
+
+
+def _flash(row: Row, words: str) -> bool:
+    """Megatron had no fused attention before its transformer-engine layers."""
+    if row["flash_attn"]:
+        return row["flash_attn"] not in {"0", "no", "False"}
+    framework = row["framework"].lower()
+    if "golden" in row["source"].lower():
+        return "_te_" in words or "release" in words
+    return "megatron" not in framework or "bridge" in framework or "nemo" in framework
+
+
+def _virtual(row: Row, net: Network, pipeline: int) -> int:
+    per_stage = int(_number(_after(row["vpp"], r"stage=(\d+)")))
+    if per_stage:
+        return max(1, net.layers // (pipeline * per_stage))
+    return _count(row["vpp"])
+
+
+def _optimizer_bytes(row: Row, precision: str, *, mixed: bool) -> float:
+    if "8-bit" in row["task"] or "8bit" in row["optimizer"].lower():
+        return 2.0
+    return 8.0 if mixed or precision in {"fp32", "tf32"} else 4.0
+
+
+def _stages(row: Row, net: Network, pipeline: int) -> tuple[int, ...]:
+    """Uneven stages from the notes: ends counted as layers are taken off again."""
+    listed = _after(row["notes"], r"stage layers \[([\d, ]+)\]")
+    cuts = _after(row["notes"], r"layer boundaries \[([\d, ]+)\]")
+    if listed:
+        counts = [int(part) for part in listed.split(",")]
+        extra = sum(counts) - net.layers
+        counts[0] -= extra // 2
+        counts[-1] -= extra - extra // 2
+    elif cuts:
+        bounds = [int(part) for part in cuts.split(",")]
+        extra = bounds[-1] - net.layers
+        if extra < 0 or extra > 8:
+            share = net.layers / bounds[-1]
+            bounds = [round(bound * share) for bound in bounds]
+            extra = 0
+        first, last = extra // 3, bounds[-1] - (extra - extra // 3)
+        kept = [min(max(bound, first), last) for bound in bounds]
+        counts = [stop - start for start, stop in zip(kept, kept[1:], strict=False)]
+    else:
+        return ()
+    return tuple(counts) if len(counts) == pipeline and min(counts) >= 0 else ()

@@ -1,0 +1,120 @@
+"""From a few measured runs to a machine's factors: Bayesian shrinkage to what is usual.
+
+For rows i with figure y_i (seconds or GiB), forecast f(x_i, t) under log-factors t, and features z_i:
+
+    log y_i = log f(x_i, t) + g(z_i) + noise,   t ~ N(usual, spread^2),   g ~ GP(0, residual^2 k),
+    k(z, z') = exp(-|z - z'|_1 / reach)
+
+t is the maximum a posteriori by damped Gauss-Newton steps, with rows that fit badly weighted
+down (Student's t with 4 degrees of freedom); g is what is left over and alike for like layouts.
+With no rows the forecast is the usual one, and its spread says how little that is worth.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Forecast = Callable[[Vector], Vector]  # log-factors -> log of the figure, row by row
+
+ROUNDS = 25
+FREEDOM = 4.0
+STEP = 1e-4  # of a log-factor, for slopes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usual:
+    """What factors are over many machines, and how well the formulas then fit. All in logs."""
+
+    mean: Vector
+    spread: Vector
+    noise: float  # of one measurement
+    residual: float  # what the formulas miss of one layout, alike in like ones
+    reach: float  # how far in feature space that likeness goes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibrated:
+    """A machine's log-factors, and what its calibration rows had left over."""
+
+    usual: Usual
+    mean: Vector
+    covariance: Vector  # factors x factors
+    features: Vector  # rows x features
+    precision: Vector  # rows x rows, inverse of the residuals' covariance
+    left: Vector  # rows: log measured - log forecast
+
+    def predict(self, forecast: Forecast, features: Vector) -> tuple[Vector, Vector]:
+        """Log of the figure and its standard deviation for new rows."""
+        middle = forecast(self.mean)
+        slopes = _slopes(forecast, self.mean, middle)
+        near = self.usual.residual**2 * likeness(features, self.features, self.usual.reach)
+        weights = near @ self.precision
+        mean = middle + weights @ self.left
+        known = np.einsum("ij,ij->i", weights, near)
+        doubt = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
+        variance = doubt + np.maximum(self.usual.residual**2 - known, 0.0) + self.usual.noise**2
+        return mean, np.sqrt(variance)
+
+
+def calibrate(usual: Usual, forecast: Forecast, figures: Vector, features: Vector) -> Calibrated:
+    """Shrink the factors of one machine from `figures` of its measured rows."""
+    count = len(figures)
+    if count == 0:
+        return Calibrated(
+            usual=usual,
+            mean=usual.mean,
+            covariance=np.diag(usual.spread**2),
+            features=features.reshape(0, features.shape[-1]),
+            precision=np.zeros((0, 0)),
+            left=np.zeros(0),
+        )
+    logs = np.log(figures)
+    alike = usual.residual**2 * likeness(features, features, usual.reach)
+    believed = np.ones(count)
+    prior = np.diag(1.0 / usual.spread**2)
+    factors = usual.mean.copy()
+    precision = np.linalg.inv(alike + usual.noise**2 * np.eye(count))
+    for _ in range(ROUNDS):
+        middle = forecast(factors)
+        left = logs - middle
+        slopes = _slopes(forecast, factors, middle)
+        scale = usual.noise**2 + usual.residual**2
+        believed = (FREEDOM + 1) / (FREEDOM + left**2 / scale)
+        precision = np.linalg.inv(alike + np.diag(usual.noise**2 / believed))
+        curvature = slopes.T @ precision @ slopes + prior
+        pull = slopes.T @ precision @ left + prior @ (usual.mean - factors)
+        move = np.linalg.solve(curvature, pull)
+        move *= min(1.0, 1.0 / float(np.max(np.abs(move)) + 1e-12))
+        factors = factors + move
+        if float(np.max(np.abs(move))) < 1e-4:
+            break
+    middle = forecast(factors)
+    slopes = _slopes(forecast, factors, middle)
+    return Calibrated(
+        usual=usual,
+        mean=factors,
+        covariance=np.linalg.inv(slopes.T @ precision @ slopes + prior),
+        features=features,
+        precision=precision,
+        left=logs - middle,
+    )
+
+
+def likeness(some: Vector, others: Vector, reach: float) -> Vector:
+    """1 for equal layouts, falling with their distance."""
+    apart = np.abs(some[:, None, :] - others[None, :, :]).sum(axis=2)
+    near: Vector = np.exp(-apart / reach)
+    return near
+
+
+def _slopes(forecast: Forecast, factors: Vector, middle: Vector) -> Vector:
+    """d log figure / d log factor: rows x factors, by forward differences."""
+    columns = []
+    for index in range(len(factors)):
+        moved = factors.copy()
+        moved[index] += STEP
+        columns.append((forecast(moved) - middle) / STEP)
+    return np.stack(columns, axis=1)

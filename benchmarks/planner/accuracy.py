@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import mean, median, quantiles
 
 from rows import Key, Measured, read
+from unsaid import settled
 
 from argosy.planner.cost.forecast import (
-    Setup,
     calibrate_memory,
     calibrate_time,
     memory_ranges,
@@ -67,7 +67,7 @@ def judge(rows: Iterable[Measured], calibrate: int) -> tuple[list[Judged], dict[
         clusters[row.key].append(row)
     judged, tally = [], Counter[str]()
     for members in clusters.values():
-        known, tested = members[:calibrate], members[calibrate:]
+        known, tested = settled(members[:calibrate], members[calibrate:])
         tally["calibration"] += len(known)
         tally["tested"] += len(tested)
         tally["without_step_time"] += sum(row.seconds is None for row in tested)
@@ -79,33 +79,25 @@ def judge(rows: Iterable[Measured], calibrate: int) -> tuple[list[Judged], dict[
 def _judge(known: Sequence[Measured], tested: Sequence[Measured]) -> list[Judged]:
     if not tested:
         return []
-    setups = [setup(row) for row in tested]
     timed = [row for row in known if row.seconds]
     weighed = [row for row in known if row.peak_gib]
-    by_time = calibrate_time([setup(row) for row in timed], [row.seconds or 0.0 for row in timed])
+    by_time = calibrate_time([row.timed for row in timed], [row.seconds or 0.0 for row in timed])
     by_memory = calibrate_memory(
-        [setup(row) for row in weighed], [row.peak_gib or 0.0 for row in weighed]
+        [row.weighed for row in weighed], [row.peak_gib or 0.0 for row in weighed]
     )
+    times = time_ranges(by_time, [row.timed for row in tested])
+    memories = memory_ranges(by_memory, [row.weighed for row in tested])
     return [
         Judged(
             row=row,
             seconds=seconds.middle if row.seconds else None,
             gib=gib.middle if row.peak_gib else None,
-            fits=None if row.fits is None else gib.upper() <= row.cluster.usable_gib,
+            fits=None if row.fits is None else gib.upper() <= row.timed.cluster.usable_gib,
         )
-        for row, seconds, gib in zip(
-            tested, time_ranges(by_time, setups), memory_ranges(by_memory, setups), strict=True
-        )
+        for row, seconds, gib in zip(tested, times, memories, strict=True)
     ]
 
 
-def setup(row: Measured) -> Setup:
-    return Setup(
-        network=row.network,
-        layout=row.layout,
-        cluster=row.cluster,
-        whole_card="allocated" not in row.row["mem_def"],
-    )
 
 
 def report(judged: Sequence[Judged]) -> dict[str, object]:
@@ -145,7 +137,7 @@ def _source(one: Judged) -> str:
 
 
 def _gpu(one: Judged) -> str:
-    return one.row.cluster.card.name
+    return one.row.timed.cluster.card.name
 
 
 def _cluster(one: Judged) -> str:

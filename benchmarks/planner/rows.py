@@ -3,18 +3,20 @@
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.catalog.accelerators import accelerator
 from argosy.catalog.networks import network as known
 from argosy.core.network import Network, of_size
 from argosy.planner.cost.cluster import Cluster
+from argosy.planner.cost.forecast import Setup
 from argosy.planner.cost.layout import Layout, Recompute, Shard
 
 Row = Mapping[str, str]
 Key = tuple[str, str, str, str]
 GATED = ("llama", "qwen", "mixtral", "mistral", "deepseek", "gemma", "phi-3", "swiglu")
+MEAN_OF_ALPACA = 128  # tokens, with the prompt's template
 # GB/s that leave a host where the table does not say: by architecture and card of the host
 NETWORK_GB_S = {"Turing": 3.0, "Volta": 6.0, "Ampere": 12.0, "Hopper": 40.0}
 
@@ -26,9 +28,9 @@ class Measured:
     row_id: str
     key: Key
     row: Row
-    network: Network
-    layout: Layout
-    cluster: Cluster
+    timed: Setup
+    told: bool  # whether the attention kernel is
+    weighed: Setup  # the same but for what the peak saw: the longest sample, the driver's part
     seconds: float | None
     peak_gib: float | None
     fits: bool | None
@@ -43,13 +45,28 @@ def read(path: Path) -> list[Measured]:
 
 def measured(row: Row) -> Measured:
     net = network_of(row)
+    layout = layout_of(row, net)
+    timed = Setup(
+        network=net,
+        layout=replace(layout, sequence=MEAN_OF_ALPACA)
+        if "average is much shorter" in row["notes"]
+        else layout,
+        cluster=cluster_of(row),
+        place=_place(row),
+    )
+    weighed = replace(
+        timed,
+        layout=layout,
+        whole_card="allocated" not in row["mem_def"],
+        last_stage="last logging rank" in row["mem_def"],
+    )
     return Measured(
         row_id=row["row_id"],
         key=(row["source"], row["gpu"], row["gpus_per_node"], row["framework"]),
         row=row,
-        network=net,
-        layout=layout_of(row, net),
-        cluster=cluster_of(row),
+        timed=timed,
+        told=bool(row["flash_attn"]) or "_te" not in row["model"] or timed.layout.context > 1,
+        weighed=weighed,
         seconds=_number(row["step_time_s"]) or None,
         peak_gib=_number(row["peak_mem_gib"]) or None,
         fits={"1": True, "0": False}.get(row["fits"]),
@@ -65,8 +82,12 @@ def network_of(row: Row) -> Network:
         for name in (row["model"], re.sub(r" ([\d.]+) ?B$", r" \1b", row["model"])):
             if (found := known(name)) is not None:
                 return found
-        if row["arch"] in {"t5", "hybrid", "nemotron"} and hidden:
+        if row["arch"] == "t5" and hidden:
+            layers = layers or 15  # 12, and 12 of a decoder that reads a quarter as many tokens
+        if row["arch"] in {"hybrid", "nemotron"} and hidden:
             layers = layers or 24
+        if row["arch"] == "transgan":
+            layers, hidden, vocab = 24, 1024, 1024
         size = _number(row["params_b"]) * 1e9 or 0.4e9
         if not (layers and hidden):
             guess = of_size(size, vocab=vocab, layers=layers, hidden=hidden)
@@ -87,7 +108,7 @@ def network_of(row: Row) -> Network:
         gated=any(word in words for word in GATED),
         causal=row["arch"] not in {"bert"},
         tied="untie" not in words and not any(word in words for word in GATED[:3]),
-        cross_layers=layers // 2 if row["arch"] == "t5" else 0,
+        cross_layers=3 if row["arch"] == "t5" else 0,
         experts=experts,
         active=active,
         head_width=head_width,
@@ -98,6 +119,8 @@ def layout_of(row: Row, net: Network) -> Layout:
     tensor, pipeline = _count(row["tp"]), _count(row["pp"])
     context, expert = _count(row["cp"]), _count(row["ep"])
     cards = int(_number(row["n_gpus"])) or 8
+    if row["n_gpus"] and tensor * pipeline > cards:  # more ranks than cards: a misprint
+        pipeline = max(1, cards // tensor)
     data = int(_number(row["dp"])) or max(1, cards // (tensor * pipeline * context))
     micro = _count(row["micro_bs"])
     batch = int(_number(row["global_bs"]))
@@ -111,7 +134,7 @@ def layout_of(row: Row, net: Network) -> Layout:
         learn = 0.005 + (ends / net.parameters if "emb" in task else 0.0)
     quantised = "q-lora" in task or "qlora" in task or "nf4" in row["precision"]
     return Layout(
-        sequence=_count(row["seq_len"]) if row["seq_len"] else 2048,
+        sequence=_count(row["seq_len"]) if row["seq_len"] else (1024 if row["arch"] == "transgan" else 2048),
         micro_batch=micro,
         accumulation=accumulation,
         tensor=tensor,
@@ -127,10 +150,11 @@ def layout_of(row: Row, net: Network) -> Layout:
         or (tensor > 1 and ("bridge" in row["framework"].lower() or "titan" in words)),
         overlap="overlap-grad-reduce" in words or "composer" in row["framework"].lower(),
         precision=precision,
-        mixed=mixed,
+        mixed=mixed and not adapter,
         trainable=learn,
         base_bits=4.5 if quantised else 0.0,
         optimizer_bytes=_optimizer_bytes(row, precision, mixed=mixed),
+        gradient_bytes=_gradient_bytes(row, mixed=mixed),
         offload="opt offl=y" in words,
         stages=_stages(row, net, pipeline),
     )
@@ -154,6 +178,12 @@ def cluster_of(row: Row) -> Cluster:
         node_gb_s=(12.0 if pcie or not card.link else card.link_gb_s * 0.7),
         network_gb_s=(network or usual) * 0.8,
     )
+
+
+def _place(row: Row) -> str:
+    """Which machines with which software: the file, and the series of a test in it."""
+    series = [word for word in ("_resume", "_1node") if word in row["model"]]
+    return " ".join([Path(row["source_path"]).name, *series])
 
 
 def _number(text: str) -> float:
@@ -204,7 +234,8 @@ def _flash(row: Row, words: str) -> bool:
         return row["flash_attn"] not in {"0", "no", "False"}
     framework = row["framework"].lower()
     if "golden" in row["source"].lower():
-        return "_te_" in words or "release" in words
+        local = re.search(r"(gpt3|bert|t5|moe)_mcore", words) and "_te" not in words
+        return not local or _count(row["cp"]) > 1
     return "megatron" not in framework or "bridge" in framework or "nemo" in framework
 
 
@@ -221,6 +252,17 @@ def _optimizer_bytes(row: Row, precision: str, *, mixed: bool) -> float:
     return 8.0 if mixed or precision in {"fp32", "tf32"} else 4.0
 
 
+def _gradient_bytes(row: Row, *, mixed: bool) -> float:
+    """fp32 beside 16-bit ones under DeepSpeed's bf16, fp32 in Megatron; adapters that are saved
+    whole keep a copy of their weights."""
+    task, framework = row["task"].lower(), row["framework"].lower()
+    if "lora" in task:
+        return 4.0
+    if "deepspeed" in framework and "megatron" not in framework:
+        return 6.0
+    return 4.0 if mixed and "megatron" in framework else 0.0
+
+
 def _stages(row: Row, net: Network, pipeline: int) -> tuple[int, ...]:
     """Uneven stages from the notes: ends counted as layers are taken off again."""
     listed = _after(row["notes"], r"stage layers \[([\d, ]+)\]")
@@ -233,10 +275,8 @@ def _stages(row: Row, net: Network, pipeline: int) -> tuple[int, ...]:
     elif cuts:
         bounds = [int(part) for part in cuts.split(",")]
         extra = bounds[-1] - net.layers
-        if extra < 0 or extra > 8:
-            share = net.layers / bounds[-1]
-            bounds = [round(bound * share) for bound in bounds]
-            extra = 0
+        if not 0 <= extra <= 8:  # unlike layers, cut to cost alike: as good as an even cut
+            return ()
         first, last = extra // 3, bounds[-1] - (extra - extra // 3)
         kept = [min(max(bound, first), last) for bound in bounds]
         counts = [stop - start for start, stop in zip(kept, kept[1:], strict=False)]

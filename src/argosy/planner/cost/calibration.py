@@ -2,8 +2,8 @@
 
 For rows i with figure y_i (seconds or GiB), forecast f(x_i, t) under log-factors t, and features z_i:
 
-    log y_i = log f(x_i, t) + g(z_i) + noise,   t ~ N(usual, spread^2),   g ~ GP(0, residual^2 k),
-    k(z, z') = exp(-|z - z'|_1 / reach)
+    log y_i = log f(x_i, t) + g(z_i) + noise,   t ~ N(usual, spread^2),   g ~ GP(0, k),
+    k(z, z') = residual^2 exp(-|z - z'|_1 / reach) + place^2 [same place]
 
 t is the maximum a posteriori by damped Gauss-Newton steps, with rows that fit badly weighted
 down (Student's t with 4 degrees of freedom); g is what is left over and alike for like layouts.
@@ -33,6 +33,18 @@ class Usual:
     noise: float  # of one measurement
     residual: float  # what the formulas miss of one layout, alike in like ones
     reach: float  # how far in feature space that likeness goes
+    place: float  # what they miss of everything at one place
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Points:
+    """Where rows lie: features (rows x features), and a number for the place of each."""
+
+    features: Vector
+    places: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.places)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,24 +54,25 @@ class Calibrated:
     usual: Usual
     mean: Vector
     covariance: Vector  # factors x factors
-    features: Vector  # rows x features
+    points: Points  # of the rows
     precision: Vector  # rows x rows, inverse of the residuals' covariance
     left: Vector  # rows: log measured - log forecast
 
-    def predict(self, forecast: Forecast, features: Vector) -> tuple[Vector, Vector]:
+    def predict(self, forecast: Forecast, points: Points) -> tuple[Vector, Vector]:
         """Log of the figure and its standard deviation for new rows."""
         middle = forecast(self.mean)
         slopes = _slopes(forecast, self.mean, middle)
-        near = self.usual.residual**2 * likeness(features, self.features, self.usual.reach)
+        near = likeness(points, self.points, self.usual)
         weights = near @ self.precision
         mean = middle + weights @ self.left
         known = np.einsum("ij,ij->i", weights, near)
         doubt = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
-        variance = doubt + np.maximum(self.usual.residual**2 - known, 0.0) + self.usual.noise**2
+        missed = self.usual.residual**2 + self.usual.place**2
+        variance = doubt + np.maximum(missed - known, 0.0) + self.usual.noise**2
         return mean, np.sqrt(variance)
 
 
-def calibrate(usual: Usual, forecast: Forecast, figures: Vector, features: Vector) -> Calibrated:
+def calibrate(usual: Usual, forecast: Forecast, figures: Vector, points: Points) -> Calibrated:
     """Shrink the factors of one machine from `figures` of its measured rows."""
     count = len(figures)
     if count == 0:
@@ -67,12 +80,12 @@ def calibrate(usual: Usual, forecast: Forecast, figures: Vector, features: Vecto
             usual=usual,
             mean=usual.mean,
             covariance=np.diag(usual.spread**2),
-            features=features.reshape(0, features.shape[-1]),
+            points=points,
             precision=np.zeros((0, 0)),
             left=np.zeros(0),
         )
     logs = np.log(figures)
-    alike = usual.residual**2 * likeness(features, features, usual.reach)
+    alike = likeness(points, points, usual)
     believed = np.ones(count)
     prior = np.diag(1.0 / usual.spread**2)
     factors = usual.mean.copy()
@@ -81,7 +94,7 @@ def calibrate(usual: Usual, forecast: Forecast, figures: Vector, features: Vecto
         middle = forecast(factors)
         left = logs - middle
         slopes = _slopes(forecast, factors, middle)
-        scale = usual.noise**2 + usual.residual**2
+        scale = usual.noise**2 + usual.residual**2 + usual.place**2
         believed = (FREEDOM + 1) / (FREEDOM + left**2 / scale)
         precision = np.linalg.inv(alike + np.diag(usual.noise**2 / believed))
         curvature = slopes.T @ precision @ slopes + prior
@@ -97,16 +110,17 @@ def calibrate(usual: Usual, forecast: Forecast, figures: Vector, features: Vecto
         usual=usual,
         mean=factors,
         covariance=np.linalg.inv(slopes.T @ precision @ slopes + prior),
-        features=features,
+        points=points,
         precision=precision,
         left=logs - middle,
     )
 
 
-def likeness(some: Vector, others: Vector, reach: float) -> Vector:
-    """1 for equal layouts, falling with their distance."""
-    apart = np.abs(some[:, None, :] - others[None, :, :]).sum(axis=2)
-    near: Vector = np.exp(-apart / reach)
+def likeness(some: Points, others: Points, usual: Usual) -> Vector:
+    """Covariance of what the formulas miss: most for equal layouts at one place."""
+    apart = np.abs(some.features[:, None, :] - others.features[None, :, :]).sum(axis=2)
+    same = some.places[:, None] == others.places[None, :]
+    near: Vector = usual.residual**2 * np.exp(-apart / usual.reach) + usual.place**2 * same
     return near
 
 

@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import exp, log, log2
+from zlib import crc32
 
 import numpy as np
 
 from argosy.catalog.factors import USUAL_FACTORS
 from argosy.core.network import Network
-from argosy.planner.cost.calibration import Calibrated, Forecast, Usual, Vector, calibrate
+from argosy.planner.cost.calibration import Calibrated, Forecast, Points, Usual, Vector, calibrate
 from argosy.planner.cost.cluster import Cluster
 from argosy.planner.cost.factors import Factors
 from argosy.planner.cost.layout import Layout, Recompute
 from argosy.planner.cost.memory import MemoryFactors, peak_memory
 from argosy.planner.cost.step import step_time
 
+WIDTH = 23  # features
 GATE = 2.0  # standard deviations above the forecast that must still fit
 
 
@@ -26,6 +28,8 @@ class Setup:
     layout: Layout
     cluster: Cluster
     whole_card: bool = True  # memory as the driver counts it, not as the allocator does
+    last_stage: bool = False  # memory of the last pipeline stage, not of the fullest
+    place: str = ""  # where it runs: what is not explained is more alike at one place
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +54,7 @@ def usual(figure: str) -> Usual:
         noise=known["noise"].spread,
         residual=known["residual"].spread,
         reach=known["reach"].spread,
+        place=known["place"].spread,
     )
 
 
@@ -80,40 +85,41 @@ def memory_of(setups: Sequence[Setup]) -> Forecast:
 
     def forecast(logs: Vector) -> Vector:
         factors = memory_factors(logs)
-        return np.array(
-            [
-                log(
-                    peak_memory(
-                        one.network, one.layout, factors, whole_card=one.whole_card
-                    ).total
-                )
-                for one in setups
-            ]
-        )
+        return np.array([log(_peak(one, factors)) for one in setups])
 
     return forecast
+
+
+def _peak(one: Setup, factors: MemoryFactors) -> float:
+    return peak_memory(
+        one.network,
+        one.layout,
+        factors,
+        whole_card=one.whole_card,
+        last_stage=one.last_stage,
+    ).total
 
 
 def calibrate_time(
     setups: Sequence[Setup], seconds: Sequence[float], prior: Usual | None = None
 ) -> Calibrated:
     return calibrate(
-        prior or usual("time"), seconds_of(setups), np.array(seconds), features(setups)
+        prior or usual("time"), seconds_of(setups), np.array(seconds), points(setups)
     )
 
 
 def calibrate_memory(
     setups: Sequence[Setup], gib: Sequence[float], prior: Usual | None = None
 ) -> Calibrated:
-    return calibrate(prior or usual("memory"), memory_of(setups), np.array(gib), features(setups))
+    return calibrate(prior or usual("memory"), memory_of(setups), np.array(gib), points(setups))
 
 
 def time_ranges(calibrated: Calibrated, setups: Sequence[Setup]) -> list[Range]:
-    return _ranges(*calibrated.predict(seconds_of(setups), features(setups)))
+    return _ranges(*calibrated.predict(seconds_of(setups), points(setups)))
 
 
 def memory_ranges(calibrated: Calibrated, setups: Sequence[Setup]) -> list[Range]:
-    return _ranges(*calibrated.predict(memory_of(setups), features(setups)))
+    return _ranges(*calibrated.predict(memory_of(setups), points(setups)))
 
 
 def _ranges(middle: Vector, doubt: Vector) -> list[Range]:
@@ -123,13 +129,13 @@ def _ranges(middle: Vector, doubt: Vector) -> list[Range]:
     ]
 
 
-def features(setups: Sequence[Setup]) -> Vector:
-    """What makes layouts alike: a doubling of a size is 1 apart, another method 2 or 3."""
+def points(setups: Sequence[Setup]) -> Points:
+    """What makes setups alike: a doubling of a size is 1 apart, another method 2 or 3."""
     rows = [_features(one.network, one.layout) for one in setups]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), WIDTH)
-
-
-WIDTH = 23
+    return Points(
+        features=np.array(rows, dtype=np.float64).reshape(len(rows), WIDTH),
+        places=np.array([crc32(one.place.encode()) for one in setups], dtype=np.int64),
+    )
 
 
 def _features(network: Network, layout: Layout) -> list[float]:

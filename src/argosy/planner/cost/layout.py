@@ -44,6 +44,7 @@ class Layout:
     trainable: float = 1.0  # share of the parameters that learn (adapters: far below 1)
     base_bits: float = 0.0  # per frozen weight where those are quantised
     optimizer_bytes: float = 8.0  # per learning parameter, without master weights
+    gradient_bytes: float = 0.0  # per learning parameter; 0: as wide as a working weight
     offload: bool = False  # optimizer states in host memory
     stages: tuple[int, ...] = ()  # layers per pipeline stage; (): as even as can be
 

@@ -19,7 +19,8 @@ CONTEXT_GIB = 1.2  # what driver and collectives hold beside, where the whole ca
 class MemoryFactors:
     """Each multiplies one part; 1 is the formula's own guess."""
 
-    states: float = 1.0
+    states: float = 1.0  # weights and optimizer
+    gradients: float = 1.0  # with their buckets and copies
     activations: float = 1.0
     logits: float = 1.0
     fixed: float = 1.0
@@ -42,15 +43,20 @@ class Memory:
 
 
 def peak_memory(
-    network: Network, layout: Layout, factors: MemoryFactors, *, whole_card: bool = True
+    network: Network,
+    layout: Layout,
+    factors: MemoryFactors,
+    *,
+    whole_card: bool = True,
+    last_stage: bool = False,
 ) -> Memory:
-    """The stage that needs most; `whole_card` counts the driver's context too."""
+    """The stage that needs most, or the last; `whole_card` counts the driver's context too."""
     counts = layout.split(network.layers)
     stages = [
         _stage(network, layout, factors, stage, count, whole_card=whole_card)
         for stage, count in enumerate(counts)
     ]
-    return max(stages, key=lambda memory: memory.total)
+    return stages[-1] if last_stage else max(stages, key=lambda memory: memory.total)
 
 
 def _stage(
@@ -68,7 +74,7 @@ def _stage(
     fixed = ALLOCATED_GIB + (CONTEXT_GIB if whole_card else 0.0)
     return Memory(
         weights=weights * scale,
-        gradients=gradients * scale,
+        gradients=factors.gradients * gradients / GIB,
         optimizer=optimizer * scale,
         activations=factors.activations * _activations(network, layout, stage, count) / GIB,
         logits=factors.logits * _logits(network, layout) / GIB if last else 0.0,
@@ -101,22 +107,33 @@ def _states(network: Network, layout: Layout, stage: int, count: int) -> tuple[f
         else layout.width * held
     )
     master = 4.0 if layout.mixed else 0.0
-    gradient = 4.0 if layout.mixed and layout.precision in {"bf16", "fp8"} else layout.width
+    gradient = layout.gradient_bytes or layout.width
     optimizer = 0.0 if layout.offload else (layout.optimizer_bytes + master) * learning
     return weights / by[0] + working, gradient * learning / by[1], optimizer / by[2]
 
 
 def _activations(network: Network, layout: Layout, stage: int, count: int) -> float:
     """Bytes kept for the backward pass: all micro-batches in flight on this stage."""
-    flying = float(min(layout.accumulation, layout.pipeline - stage))
-    if layout.virtual > 1:
-        flying *= 1 + (layout.pipeline - 1) / (layout.pipeline * layout.virtual)
+    pieces = _flying(layout, stage) / layout.virtual
     whole = layer_bytes(network, layout)
     if layout.recompute is not Recompute.FULL:
-        return flying * count * whole
+        return pieces * count * whole
     shared = layout.tensor if layout.sequence_parallel else 1
     inputs = layout.width * layout.tokens * network.hidden / shared
-    return flying * count * inputs + whole
+    return pieces * count * inputs + whole
+
+
+def _flying(layout: Layout, stage: int) -> int:
+    """Pieces of the stack whose activations a stage holds at once, in 1F1B order.
+
+    Interleaved, it runs ahead by two pieces for every later stage and by a whole round of the
+    pipeline for every further virtual piece of its own (Narayanan and others, 2021).
+    """
+    later = layout.pipeline - stage - 1
+    ahead = later + 1
+    if layout.virtual > 1:
+        ahead = 2 * later + (layout.virtual - 1) * layout.pipeline + 1
+    return min(layout.accumulation * layout.virtual, ahead)
 
 
 def layer_bytes(network: Network, layout: Layout) -> float:
@@ -132,5 +149,5 @@ def layer_bytes(network: Network, layout: Layout) -> float:
 
 
 def _logits(network: Network, layout: Layout) -> float:
-    """In the working precision, once more in fp32, and their gradient."""
-    return (layout.width + 8) * layout.tokens * network.vocab / layout.tensor
+    """In the working precision and once more in fp32; their gradient takes their place."""
+    return (layout.width + 4) * layout.tokens * network.vocab / layout.tensor

@@ -19,6 +19,7 @@ MICRO_S = 2e-3
 FIXED_S = 10e-3
 NODE_LATENCY_S = 6e-6  # a round of a collective inside a host
 NETWORK_LATENCY_S = 15e-6
+ADAPTERS = 0.5  # less than this share learns: the layers' own weights have no gradients
 OPTIMIZER_BYTES = 34.0  # Adam with master weights reads and writes per parameter
 
 
@@ -105,11 +106,14 @@ def _product_s(
 def _layer(
     network: Network, layout: Layout, cluster: Cluster, factors: Factors, *, backward: bool
 ) -> _Pass:
-    """The backward pass is two products for each of the forward pass's, hence twice the time."""
+    """The backward pass is two products for each of the forward pass's, hence twice the time;
+    one where the weights are frozen. Quantised weights are unpacked first."""
     times = 2 if backward else 1
-    kernels_s = times * (
-        _products_s(network, layout, cluster, factors)
-        + _elementwise_s(network, layout, cluster, factors)
+    products = 1 if backward and layout.trainable < ADAPTERS else times
+    kernels_s = (
+        products * _products_s(network, layout, cluster, factors)
+        + times * _elementwise_s(network, layout, cluster, factors)
+        + _unpack_s(network, layout, cluster, factors)
     )
     again = backward and layout.recompute is Recompute.SELECTIVE
     kernels_s += (times + again) * _attention_s(network, layout, cluster, factors)
@@ -138,6 +142,14 @@ def _products_s(network: Network, layout: Layout, cluster: Cluster, factors: Fac
     ) + loads * sum(_product_s(m, n, k, layout, cluster, factors) for m, n, k in experts)
 
 
+def _unpack_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:
+    """Some 20 bytes move per quantised weight, every time it is used."""
+    if not layout.base_bits:
+        return 0.0
+    moved = 20 * network.layer_parameters / layout.tensor
+    return factors.memory * moved / (cluster.card.memory_gb_s * 1e9)
+
+
 def _attention_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:
     """Scores and their product with the values: 4 tokens sequence (heads head) flops.
 
@@ -155,23 +167,28 @@ def _attention_s(network: Network, layout: Layout, cluster: Cluster, factors: Fa
 
 def _elementwise_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:
     """Norms, residuals and dropout touch the hidden vector some 14 times, on every tensor rank
-    unless those share the sequence; activation functions touch the MLP's some 3 times."""
+    unless those share the sequence; activation functions touch the MLP's some 3 times.
+    Adapters read and add to the inputs and outputs of every matrix once more."""
     shared = layout.tensor if layout.sequence_parallel else 1
     mlp = network.ffn * network.active * (3 if network.gated else 2)
     touched = 14 * network.hidden / shared + (4 * network.hidden + mlp) / layout.tensor
     if network.experts:
         touched += 4 * network.active * network.hidden
+    if layout.trainable < ADAPTERS:
+        touched += (12 * network.hidden + mlp) / layout.tensor
     moved = layout.width * layout.tokens * touched
     return factors.memory * moved / (cluster.card.memory_gb_s * 1e9)
 
 
 def _kernels(network: Network, layout: Layout) -> float:
     """That one layer's forward pass starts."""
-    count = 24.0 if layout.flash else 30.0
+    count = 26.0
     if layout.tensor > 1:
-        count += 6
+        count += 4
     if network.experts:
         count += 20 + 4 * network.experts / layout.expert
+    if layout.trainable < ADAPTERS:
+        count *= 1.5
     return count * (1 + 0.4 * network.cross_layers / network.layers)
 
 
@@ -250,7 +267,7 @@ def _weights_s(network: Network, layout: Layout, cluster: Cluster, factors: Fact
     if layout.shard is not Shard.WEIGHTS:
         return 0.0
     payload = layout.width * network.layer_parameters / layout.tensor
-    passes = 2 + (layout.trainable > 0.1)
+    passes = 2 if layout.trainable < ADAPTERS else 3
     return _collective_s(
         payload, layout.data, layout.tensor * layout.context, cluster, factors, passes, factors.data
     )

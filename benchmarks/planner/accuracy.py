@@ -11,22 +11,28 @@ import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median, quantiles
 
 from rows import Key, Measured, read
 from unsaid import settled
 
+from argosy.catalog.factors import read_factors
+from argosy.planner.cost.calibration import Bound, Usual
 from argosy.planner.cost.forecast import (
     calibrate_memory,
     calibrate_time,
     memory_ranges,
     time_ranges,
+    usual,
 )
 
 HERE = Path(__file__).resolve().parents[2]
 ROWS = "planner/measured_training.csv"
+
+
+Priors = tuple[Usual | None, Usual | None]  # of time and memory; None: the catalogue's
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,8 +53,8 @@ def main() -> None:
             f"NOT MEASURED: no rows at {path}. Say where they are with --rows FILE, or the folder"
             " that holds planner/ with ARGOSY_DATA."
         )
-    rows = read(path)
-    judged, tally = judge(rows, asked.calibrate)
+    priors = _priors(asked.usual)
+    judged, tally = judge(read(path), asked.calibrate, priors)
     result = report(judged) | {"rows": tally}
     for name, of in (("source", _source), ("gpu", _gpu), ("cluster", _cluster)):
         groups: dict[str, list[Judged]] = defaultdict(list)
@@ -60,7 +66,9 @@ def main() -> None:
         print(json.dumps(result))
 
 
-def judge(rows: Iterable[Measured], calibrate: int) -> tuple[list[Judged], dict[str, int]]:
+def judge(
+    rows: Iterable[Measured], calibrate: int, priors: Priors = (None, None)
+) -> tuple[list[Judged], dict[str, int]]:
     """Every row after its cluster's first `calibrate`, predicted from those."""
     clusters: dict[Key, list[Measured]] = defaultdict(list)
     for row in rows:
@@ -72,19 +80,27 @@ def judge(rows: Iterable[Measured], calibrate: int) -> tuple[list[Judged], dict[
         tally["tested"] += len(tested)
         tally["without_step_time"] += sum(row.seconds is None for row in tested)
         tally["without_peak_memory"] += sum(row.peak_gib is None for row in tested)
-        judged += _judge(known, tested)
+        judged += _judge(known, tested, priors)
     return judged, dict(tally)
 
 
-def _judge(known: Sequence[Measured], tested: Sequence[Measured]) -> list[Judged]:
+def _judge(
+    known: Sequence[Measured], tested: Sequence[Measured], priors: Priors
+) -> list[Judged]:
     if not tested:
         return []
     timed = [row for row in known if row.seconds]
-    weighed = [row for row in known if row.peak_gib]
-    by_time = calibrate_time([row.timed for row in timed], [row.seconds or 0.0 for row in timed])
-    by_memory = calibrate_memory(
-        [row.weighed for row in weighed], [row.peak_gib or 0.0 for row in weighed]
+    weighed = [row for row in known if limit(row)]
+    by_time = calibrate_time(
+        [row.timed for row in timed], [row.seconds or 0.0 for row in timed], priors[0]
     )
+    by_memory = calibrate_memory(
+        [row.weighed if row.peak_gib else replace(row.weighed, whole_card=True) for row in weighed],
+        [limit(row)[0] for row in weighed],
+        [limit(row)[1] for row in weighed],
+        priors[1],
+    )
+    gates = memory_ranges(by_memory, [replace(row.weighed, whole_card=True) for row in tested])
     times = time_ranges(by_time, [row.timed for row in tested])
     memories = memory_ranges(by_memory, [row.weighed for row in tested])
     return [
@@ -92,12 +108,23 @@ def _judge(known: Sequence[Measured], tested: Sequence[Measured]) -> list[Judged
             row=row,
             seconds=seconds.middle if row.seconds else None,
             gib=gib.middle if row.peak_gib else None,
-            fits=None if row.fits is None else gib.upper() <= row.timed.cluster.usable_gib,
+            fits=None if row.fits is None else gate.upper() <= row.timed.cluster.usable_gib,
         )
-        for row, seconds, gib in zip(tested, times, memories, strict=True)
+        for row, seconds, gib, gate in zip(tested, times, memories, gates, strict=True)
     ]
 
 
+
+
+def limit(row: Measured) -> tuple[float, Bound] | tuple[()]:
+    """What a calibration row says of memory: its peak, or on which side of the card it was."""
+    if row.peak_gib:
+        return row.peak_gib, Bound.EXACT
+    if row.fits:
+        return row.timed.cluster.usable_gib, Bound.AT_MOST
+    if row.fits is False:
+        return row.timed.cluster.usable_gib, Bound.AT_LEAST
+    return ()
 
 
 def report(judged: Sequence[Judged]) -> dict[str, object]:
@@ -110,7 +137,7 @@ def report(judged: Sequence[Judged]) -> dict[str, object]:
         "tested": len(time),
         "mape": _figure(mean, time),
         "median": _figure(median, time),
-        "p90": _figure(lambda values: quantiles(values, n=10)[-1], time),
+        "p90": _figure(lambda values: quantiles(values, n=10, method="inclusive")[-1], time),
         "memory_tested": len(memory),
         "memory_mean": _figure(mean, memory),
         "memory_median": _figure(median, memory),
@@ -169,10 +196,18 @@ def _line(name: str, of: dict[str, object]) -> None:
     )
 
 
+def _priors(path: Path | None) -> Priors:
+    if path is None:
+        return None, None
+    known = read_factors(path.read_text(encoding="utf-8"))
+    return usual("time", known), usual("memory", known)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=Path, metavar="FILE", help="measured rows, CSV")
     parser.add_argument("--calibrate", type=int, default=12, metavar="N", help="rows per cluster")
+    parser.add_argument("--usual", type=Path, metavar="FILE", help="other usual factors")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     return parser.parse_args()
 

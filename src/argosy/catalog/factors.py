@@ -15,14 +15,18 @@ class UsualFactor:
     spread: float
 
 
-def _read() -> dict[str, dict[str, UsualFactor]]:
-    text = files("argosy.catalog").joinpath("factors.csv").read_text(encoding="utf-8")
+UsualFactors = Mapping[str, Mapping[str, UsualFactor]]
+
+
+def read_factors(text: str) -> UsualFactors:
+    """A table of factors: figure ("time", "memory") -> factor -> what it usually is."""
     found: dict[str, dict[str, UsualFactor]] = {}
     for row in csv.DictReader(text.splitlines()):
         one = UsualFactor(mean=float(row["mean"]), spread=float(row["spread"]))
         found.setdefault(row["figure"], {})[row["factor"]] = one
-    return found
+    return MappingProxyType(found)
 
 
-# figure ("time", "memory") -> factor -> what it usually is
-USUAL_FACTORS: Mapping[str, Mapping[str, UsualFactor]] = MappingProxyType(_read())
+USUAL_FACTORS: UsualFactors = read_factors(
+    files("argosy.catalog").joinpath("factors.csv").read_text(encoding="utf-8")
+)

@@ -7,11 +7,15 @@ For rows i with figure y_i (seconds or GiB), forecast f(x_i, t) under log-factor
 
 t is the maximum a posteriori by damped Gauss-Newton steps, with rows that fit badly weighted
 down (Student's t with 4 degrees of freedom); g is what is left over and alike for like layouts.
+A figure may also be a bound: a run that fitted needed at most the card, one that did not at least
+as much. Bounds enter by their normal probability (Tobin, 1958), so one that is far off says nothing.
 With no rows the forecast is the usual one, and its spread says how little that is worth.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
+from math import erfc, exp, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +25,16 @@ Forecast = Callable[[Vector], Vector]  # log-factors -> log of the figure, row b
 
 ROUNDS = 25
 FREEDOM = 4.0
+SETTLED = 1e-4  # the largest move of a log-factor that ends the search
 STEP = 1e-4  # of a log-factor, for slopes
+
+
+class Bound(IntEnum):
+    """What a figure says of the truth: that it is it, at most it, or at least it."""
+
+    EXACT = 0
+    AT_MOST = -1
+    AT_LEAST = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,8 +85,17 @@ class Calibrated:
         return mean, np.sqrt(variance)
 
 
-def calibrate(usual: Usual, forecast: Forecast, figures: Vector, points: Points) -> Calibrated:
-    """Shrink the factors of one machine from `figures` of its measured rows."""
+def calibrate(
+    usual: Usual,
+    forecast: Forecast,
+    figures: Vector,
+    points: Points,
+    bounds: tuple[Bound, ...] = (),
+) -> Calibrated:
+    """Shrink the factors of one machine from `figures` of its measured rows.
+
+    `bounds` says of each figure whether it is one; none given: all are exact.
+    """
     count = len(figures)
     if count == 0:
         return Calibrated(
@@ -85,26 +107,25 @@ def calibrate(usual: Usual, forecast: Forecast, figures: Vector, points: Points)
             left=np.zeros(0),
         )
     logs = np.log(figures)
+    sides = bounds or (Bound.EXACT,) * count
     alike = likeness(points, points, usual)
-    believed = np.ones(count)
     prior = np.diag(1.0 / usual.spread**2)
     factors = usual.mean.copy()
-    precision = np.linalg.inv(alike + usual.noise**2 * np.eye(count))
     for _ in range(ROUNDS):
         middle = forecast(factors)
-        left = logs - middle
+        left, noise = _residuals(usual, logs, middle, sides)
         slopes = _slopes(forecast, factors, middle)
-        scale = usual.noise**2 + usual.residual**2 + usual.place**2
-        believed = (FREEDOM + 1) / (FREEDOM + left**2 / scale)
-        precision = np.linalg.inv(alike + np.diag(usual.noise**2 / believed))
+        precision = np.linalg.inv(alike + np.diag(noise))
         curvature = slopes.T @ precision @ slopes + prior
         pull = slopes.T @ precision @ left + prior @ (usual.mean - factors)
         move = np.linalg.solve(curvature, pull)
         move *= min(1.0, 1.0 / float(np.max(np.abs(move)) + 1e-12))
         factors = factors + move
-        if float(np.max(np.abs(move))) < 1e-4:
+        if float(np.max(np.abs(move))) < SETTLED:
             break
     middle = forecast(factors)
+    left, noise = _residuals(usual, logs, middle, sides)
+    precision = np.linalg.inv(alike + np.diag(noise))
     slopes = _slopes(forecast, factors, middle)
     return Calibrated(
         usual=usual,
@@ -112,8 +133,33 @@ def calibrate(usual: Usual, forecast: Forecast, figures: Vector, points: Points)
         covariance=np.linalg.inv(slopes.T @ precision @ slopes + prior),
         points=points,
         precision=precision,
-        left=logs - middle,
+        left=left,
     )
+
+
+def _residuals(
+    usual: Usual, logs: Vector, middle: Vector, sides: tuple[Bound, ...]
+) -> tuple[Vector, Vector]:
+    """What is left of each row, and the variance with which it counts."""
+    scale = usual.noise**2 + usual.residual**2 + usual.place**2
+    left, noise = logs - middle, np.empty(len(logs))
+    for row, side in enumerate(sides):
+        if side is Bound.EXACT:
+            believed = (FREEDOM + 1) / (FREEDOM + left[row] ** 2 / scale)
+            noise[row] = usual.noise**2 / believed
+        else:
+            push, weight = _bound(-side * float(left[row]) / sqrt(scale))
+            left[row] = side * sqrt(scale) * push / weight
+            noise[row] = scale / weight
+    return left, noise
+
+
+def _bound(room: float) -> tuple[float, float]:
+    """Slope and curvature of log Phi(room): how hard a bound pushes that is `room` deviations off."""
+    room = max(room, -6.0)
+    below = max(0.5 * erfc(-room / sqrt(2)), 1e-300)
+    push = exp(-(room**2) / 2) / sqrt(2 * pi) / below
+    return push, max(push * (push + room), 1e-6)
 
 
 def likeness(some: Points, others: Points, usual: Usual) -> Vector:

@@ -7,14 +7,14 @@ from zlib import crc32
 
 import numpy as np
 
-from argosy.catalog.factors import USUAL_FACTORS
+from argosy.catalog.factors import USUAL_FACTORS, UsualFactors
 from argosy.core.network import Network
-from argosy.planner.cost.calibration import Calibrated, Forecast, Points, Usual, Vector, calibrate
+from argosy.planner.cost.calibration import Bound, Calibrated, Forecast, Points, Usual, Vector, calibrate
 from argosy.planner.cost.cluster import Cluster
 from argosy.planner.cost.factors import Factors
 from argosy.planner.cost.layout import Layout, Recompute
 from argosy.planner.cost.memory import MemoryFactors, peak_memory
-from argosy.planner.cost.step import step_time
+from argosy.planner.cost.schedule import steps
 
 WIDTH = 23  # features
 GATE = 2.0  # standard deviations above the forecast that must still fit
@@ -43,9 +43,9 @@ class Range:
         return self.middle * exp(deviations * self.doubt)
 
 
-def usual(figure: str) -> Usual:
-    """The catalogue's prior for "time" or "memory"."""
-    known = USUAL_FACTORS[figure]
+def usual(figure: str, factors: UsualFactors = USUAL_FACTORS) -> Usual:
+    """The prior for "time" or "memory" in these factors, the catalogue's where none are given."""
+    known = factors[figure]
     kind = Factors if figure == "time" else MemoryFactors
     names = [field.name for field in fields(kind)]
     return Usual(
@@ -70,12 +70,11 @@ def memory_factors(logs: Vector) -> MemoryFactors:
 
 def seconds_of(setups: Sequence[Setup]) -> Forecast:
     """Log seconds of each setup as a function of the log-factors."""
+    prepared = steps([(one.network, one.layout, one.cluster) for one in setups])
 
     def forecast(logs: Vector) -> Vector:
-        factors = time_factors(logs)
-        return np.array(
-            [log(step_time(one.network, one.layout, one.cluster, factors).total) for one in setups]
-        )
+        found: Vector = np.log(prepared.seconds(np.exp(logs)))
+        return found
 
     return forecast
 
@@ -104,14 +103,23 @@ def calibrate_time(
     setups: Sequence[Setup], seconds: Sequence[float], prior: Usual | None = None
 ) -> Calibrated:
     return calibrate(
-        prior or usual("time"), seconds_of(setups), np.array(seconds), points(setups)
+        prior or usual("time"), seconds_of(setups), np.array(seconds, dtype=np.float64), points(setups)
     )
 
 
 def calibrate_memory(
-    setups: Sequence[Setup], gib: Sequence[float], prior: Usual | None = None
+    setups: Sequence[Setup],
+    gib: Sequence[float],
+    bounds: Sequence[Bound] = (),
+    prior: Usual | None = None,
 ) -> Calibrated:
-    return calibrate(prior or usual("memory"), memory_of(setups), np.array(gib), points(setups))
+    return calibrate(
+        prior or usual("memory"),
+        memory_of(setups),
+        np.array(gib, dtype=np.float64),
+        points(setups),
+        tuple(bounds),
+    )
 
 
 def time_ranges(calibrated: Calibrated, setups: Sequence[Setup]) -> list[Range]:

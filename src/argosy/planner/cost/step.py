@@ -1,18 +1,17 @@
-"""Seconds of one training step, cause by cause.
+"""Seconds of each cause in a training step, before they are scheduled.
 
-Every formula is a roofline: work over the rate of what does it. Matrix products take
-flops / rate + bytes / memory bandwidth (their sum, since small products overlap little); the
-host starts kernels while the card computes, so a layer takes whichever is longer; the two are
-joined by a 4-norm, which is within 19 % of the larger and smooth where they are equal.
+Every formula is a roofline: work over the rate of what does it, times the factor of its cause. So
+each cause is linear in the factors, and `causes` gives its coefficients. Matrix products take
+flops / rate + bytes / memory bandwidth (their sum, since small products overlap little).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil
 
-from argosy.planner.cost.cluster import Cluster, ring
-from argosy.planner.cost.factors import Factors
-from argosy.planner.cost.layout import Layout, Recompute, Shard
 from argosy.core.network import Network
+from argosy.planner.cost.cluster import Cluster
+from argosy.planner.cost.factors import NAMES, Factors
+from argosy.planner.cost.layout import Layout, Recompute, Shard
 
 LAUNCH_S = 10e-6  # one kernel from Python, eager mode
 MICRO_S = 2e-3
@@ -24,70 +23,55 @@ OPTIMIZER_BYTES = 34.0  # Adam with master weights reads and writes per paramete
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StepTime:
-    """Seconds of one step; `total` is not their sum where one hides under another."""
+class Causes:
+    """Seconds on one rank: of one layer and micro-batch, unless said otherwise."""
 
-    total: float
-    compute: float  # the busiest rank's kernels
-    host: float  # that its kernels wait for the host
-    exchange: float  # tensor, expert and context parallelism
-    bubble: float  # pipeline ranks that wait for each other
-    gradients: float  # data-parallel traffic that nothing hides
+    forward_kernels: float
+    backward_kernels: float
+    exchange: float  # tensor, expert and context parallelism, each pass
+    forward_host: float  # the host starts kernels
+    backward_host: float
+    weights: float  # fully sharded ones gathered, and their gradients scattered
+    head: float  # logits, a micro-batch
+    hop: float  # to the next stage and back, a micro-batch
+    micro: float  # the host, a micro-batch
+    gradients: float  # data-parallel traffic, a step
     update: float  # optimizer and what a step costs at any size
+    bubble: float  # the factor itself
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Pass:
-    """One layer, forward or backward, on one rank."""
-
-    kernels_s: float
-    exchange_s: float
-    host_s: float
-
-    @property
-    def seconds(self) -> float:
-        return longer(self.kernels_s + self.exchange_s, self.host_s)
+CAUSES: tuple[str, ...] = tuple(field.name for field in fields(Causes))
 
 
-def longer(*seconds: float) -> float:
-    """About the largest: their 4-norm."""
-    return sum(value**4 for value in seconds) ** 0.25
+def coefficients(
+    network: Network, layout: Layout, cluster: Cluster
+) -> tuple[tuple[float, ...], ...]:
+    """Seconds of every cause per unit of every factor: causes x factors."""
+    units = [
+        causes(
+            network, layout, cluster, Factors(**{name: float(name == unit) for name in NAMES})
+        )
+        for unit in NAMES
+    ]
+    return tuple(tuple(getattr(one, cause) for one in units) for cause in CAUSES)
 
 
-def step_time(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> StepTime:
-    """Seconds of one optimizer step of `layout.accumulation` micro-batches."""
-    forward = _layer(network, layout, cluster, factors, backward=False)
-    backward = _layer(network, layout, cluster, factors, backward=True)
-    passes = [forward, backward]
-    if layout.recompute is Recompute.FULL:
-        passes.append(forward)
-    layer_s = sum(one.seconds for one in passes)
-    weights_s = _weights_s(network, layout, cluster, factors)
-    layer_full_s = longer(layer_s, weights_s)
-    ends_s = _head_s(network, layout, cluster, factors)
-    hop_s = _hop_s(network, layout, cluster, factors)
-    stages = [count * layer_full_s + hop_s for count in layout.split(network.layers)]
-    stages[-1] += ends_s
-    stages = [stage + MICRO_S * factors.micro for stage in stages]
-    busiest = max(stages)
-    steady = layout.accumulation * busiest
-    bubble = (sum(stages) - busiest) / layout.virtual * factors.pipeline
-    count = max(layout.split(network.layers))
-    gradients = _gradients_s(
-        network, layout, cluster, factors, under=count * backward.seconds if layout.overlap else 0.0
-    )
-    update = _update_s(network, layout, cluster, factors)
-    per_layer = layout.accumulation * count
-    exchange = per_layer * sum(one.exchange_s for one in passes)
-    kernels = per_layer * sum(one.kernels_s for one in passes) + layout.accumulation * ends_s
-    return StepTime(
-        total=steady + bubble + gradients + update,
-        compute=kernels,
-        host=max(0.0, steady - kernels - exchange),
-        exchange=exchange,
-        bubble=bubble,
-        gradients=gradients,
-        update=update,
+def causes(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> Causes:
+    """All of them, for one setup."""
+    kernels = LAUNCH_S * factors.launch * _kernels(network, layout)
+    return Causes(
+        forward_kernels=_layer_s(network, layout, cluster, factors, backward=False),
+        backward_kernels=_layer_s(network, layout, cluster, factors, backward=True),
+        exchange=_exchange_s(network, layout, cluster, factors),
+        forward_host=kernels,
+        backward_host=1.7 * kernels,
+        weights=_weights_s(network, layout, cluster, factors),
+        head=_head_s(network, layout, cluster, factors),
+        hop=_hop_s(network, layout, cluster, factors),
+        micro=MICRO_S * factors.micro,
+        gradients=_gradients_s(network, layout, cluster, factors),
+        update=_update_s(network, layout, cluster, factors),
+        bubble=factors.pipeline,
     )
 
 
@@ -103,24 +87,19 @@ def _product_s(
     )
 
 
-def _layer(
+def _layer_s(
     network: Network, layout: Layout, cluster: Cluster, factors: Factors, *, backward: bool
-) -> _Pass:
+) -> float:
     """The backward pass is two products for each of the forward pass's, hence twice the time;
     one where the weights are frozen. Quantised weights are unpacked first."""
     times = 2 if backward else 1
     products = 1 if backward and layout.trainable < ADAPTERS else times
-    kernels_s = (
+    again = backward and layout.recompute is Recompute.SELECTIVE
+    return (
         products * _products_s(network, layout, cluster, factors)
         + times * _elementwise_s(network, layout, cluster, factors)
+        + (times + again) * _attention_s(network, layout, cluster, factors)
         + _unpack_s(network, layout, cluster, factors)
-    )
-    again = backward and layout.recompute is Recompute.SELECTIVE
-    kernels_s += (times + again) * _attention_s(network, layout, cluster, factors)
-    return _Pass(
-        kernels_s=kernels_s,
-        exchange_s=_exchange_s(network, layout, cluster, factors),
-        host_s=factors.launch * LAUNCH_S * _kernels(network, layout) * (1.7 if backward else 1),
     )
 
 
@@ -186,7 +165,9 @@ def _kernels(network: Network, layout: Layout) -> float:
     if layout.tensor > 1:
         count += 4
     if network.experts:
-        count += 20 + 4 * network.experts / layout.expert
+        count += 20 + 2.5 * network.experts / layout.expert
+    if layout.context > 1:
+        count += 8
     if layout.trainable < ADAPTERS:
         count *= 1.5
     return count * (1 + 0.4 * network.cross_layers / network.layers)
@@ -219,22 +200,24 @@ def _collective_s(  # noqa: PLR0913, PLR0917 - what, among whom, over what
     passes: int = 2,
     inside: float | None = None,
 ) -> float:
-    """Among `ranks` that lie `stride` apart: inside a host while they fit there.
+    """Of a ring among `ranks` that lie `stride` apart: inside a host while they fit there.
 
-    Beyond it each ring leaves the host once, and the host's `stride` rings share its network.
+    An all-reduce passes every byte twice, a scatter or gather once: passes (n-1)/n payload /
+    bandwidth + passes (n-1) latency (Thakur and others, 2005). Beyond a host each ring leaves it
+    once, and the `stride` rings of a host share its network.
     """
     if ranks <= 1:
         return 0.0
+    rounds = passes * (ranks - 1)
     here = max(1, cluster.per_node // stride)
     if ranks <= here:
-        gb_s, latency_s = cluster.node_gb_s / (inside or factors.tensor), NODE_LATENCY_S
+        bytes_s = (factors.tensor if inside is None else inside) / cluster.node_gb_s
+        latency_s = NODE_LATENCY_S
     else:
         rings = min(stride, cluster.per_node)
-        gb_s = min(cluster.network_gb_s / rings, cluster.node_gb_s) / factors.network
-        latency_s = NETWORK_LATENCY_S / here ** 0.5
-    return ring(
-        payload, ranks, gb_s=gb_s, latency_s=latency_s * factors.latency, passes=passes
-    )
+        bytes_s = factors.network / min(cluster.network_gb_s / rings, cluster.node_gb_s)
+        latency_s = NETWORK_LATENCY_S / here**0.5
+    return rounds / ranks * payload * bytes_s / 1e9 + rounds * latency_s * factors.latency
 
 
 def _head_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:
@@ -252,14 +235,14 @@ def _hop_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors)
     vector = layout.width * layout.tokens * network.hidden
     stride = layout.tensor * layout.context * layout.data
     inside = stride * layout.pipeline <= cluster.per_node
-    gb_s = (
-        cluster.node_gb_s / factors.tensor
+    bytes_s = (
+        factors.tensor / cluster.node_gb_s
         if inside
-        else min(cluster.network_gb_s / min(stride, cluster.per_node), cluster.node_gb_s)
-        / factors.network
+        else factors.network
+        / min(cluster.network_gb_s / min(stride, cluster.per_node), cluster.node_gb_s)
     )
     latency = (NODE_LATENCY_S if inside else NETWORK_LATENCY_S) * factors.latency
-    return 2 * layout.virtual * (vector / (gb_s * 1e9) + latency)
+    return 2 * layout.virtual * (vector * bytes_s / 1e9 + latency)
 
 
 def _weights_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:
@@ -289,22 +272,18 @@ def rank_parameters(network: Network, layout: Layout) -> float:
     return max(layer * count + end for count, end in zip(counts, ends, strict=True)) / layout.tensor
 
 
-def _gradients_s(
-    network: Network, layout: Layout, cluster: Cluster, factors: Factors, *, under: float
-) -> float:
-    """One all-reduce (or scatter and gather) of the gradients; `under` seconds may hide it."""
+def _gradients_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:
+    """One all-reduce (or scatter and gather) of the gradients of the fullest stage."""
     if layout.shard is Shard.WEIGHTS:
         return 0.0
-    payload = layout.width * rank_parameters(network, layout) * layout.trainable
-    seconds = _collective_s(
-        payload,
+    return _collective_s(
+        layout.width * rank_parameters(network, layout) * layout.trainable,
         layout.data * layout.context,
         layout.tensor,
         cluster,
         factors,
         inside=factors.data,
     )
-    return longer(seconds, under) - under
 
 
 def _update_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:

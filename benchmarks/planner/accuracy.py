@@ -84,13 +84,11 @@ def judge(
     return judged, dict(tally)
 
 
-def _judge(
-    known: Sequence[Measured], tested: Sequence[Measured], priors: Priors
-) -> list[Judged]:
+def _judge(known: Sequence[Measured], tested: Sequence[Measured], priors: Priors) -> list[Judged]:
     if not tested:
         return []
     timed = [row for row in known if row.seconds]
-    weighed = [row for row in known if limit(row)]
+    weighed = [row for row in known if row.peak_gib or row.fits is not None]
     by_time = calibrate_time(
         [row.timed for row in timed], [row.seconds or 0.0 for row in timed], priors[0]
     )
@@ -114,17 +112,11 @@ def _judge(
     ]
 
 
-
-
-def limit(row: Measured) -> tuple[float, Bound] | tuple[()]:
+def limit(row: Measured) -> tuple[float, Bound]:
     """What a calibration row says of memory: its peak, or on which side of the card it was."""
     if row.peak_gib:
         return row.peak_gib, Bound.EXACT
-    if row.fits:
-        return row.timed.cluster.usable_gib, Bound.AT_MOST
-    if row.fits is False:
-        return row.timed.cluster.usable_gib, Bound.AT_LEAST
-    return ()
+    return row.timed.cluster.usable_gib, Bound.AT_MOST if row.fits else Bound.AT_LEAST
 
 
 def report(judged: Sequence[Judged]) -> dict[str, object]:

@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from argosy.catalog.accelerators import accelerator
@@ -118,7 +119,7 @@ def network_of(row: Row) -> Network:
 def layout_of(row: Row, net: Network) -> Layout:
     tensor, pipeline = _count(row["tp"]), _count(row["pp"])
     context, expert = _count(row["cp"]), _count(row["ep"])
-    cards = int(_number(row["n_gpus"])) or 8
+    cards = int(_number(row["n_gpus"])) or max(8, tensor * pipeline * context * expert)
     if row["n_gpus"] and tensor * pipeline > cards:  # more ranks than cards: a misprint
         pipeline = max(1, cards // tensor)
     data = int(_number(row["dp"])) or max(1, cards // (tensor * pipeline * context))
@@ -134,7 +135,9 @@ def layout_of(row: Row, net: Network) -> Layout:
         learn = 0.005 + (ends / net.parameters if "emb" in task else 0.0)
     quantised = "q-lora" in task or "qlora" in task or "nf4" in row["precision"]
     return Layout(
-        sequence=_count(row["seq_len"]) if row["seq_len"] else (1024 if row["arch"] == "transgan" else 2048),
+        sequence=_count(row["seq_len"])
+        if row["seq_len"]
+        else (1024 if row["arch"] == "transgan" else 2048),
         micro_batch=micro,
         accumulation=accumulation,
         tensor=tensor,
@@ -279,7 +282,7 @@ def _stages(row: Row, net: Network, pipeline: int) -> tuple[int, ...]:
             return ()
         first, last = extra // 3, bounds[-1] - (extra - extra // 3)
         kept = [min(max(bound, first), last) for bound in bounds]
-        counts = [stop - start for start, stop in zip(kept, kept[1:], strict=False)]
+        counts = [stop - start for start, stop in pairwise(kept)]
     else:
         return ()
     return tuple(counts) if len(counts) == pipeline and min(counts) >= 0 else ()

@@ -1,6 +1,6 @@
 """Fits what factors usually are (catalog/factors.csv): `python benchmarks/planner/usual.py`.
 
-From neutral values it changes one number at a time (a factor's mean or spread, the noise, how much
+From neutral values, or those of --start FILE, it changes one number at a time (a factor's mean or spread, the noise, how much
 is alike) and keeps what lowers the error on rows that did not calibrate, every source counting the
 same. `--without NAME` leaves sources out whose name begins so: what is then fitted has never seen
 them, and accuracy.py --usual FILE judges it on them.
@@ -11,14 +11,16 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from math import exp
 from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from accuracy import HERE, ROWS, limit
+from accuracy import HERE, ROWS
 from rows import Key, Measured, read
 from unsaid import settled
 
+from argosy.catalog.factors import read_factors
 from argosy.planner.cost.calibration import Forecast, Points, Usual, Vector, calibrate
 from argosy.planner.cost.factors import Factors
 from argosy.planner.cost.forecast import memory_of, points, seconds_of, usual
@@ -28,6 +30,7 @@ CALIBRATE = 12
 TESTED = 60  # rows of a cluster at most, evenly taken
 WORST = 0.6  # an error beyond counts as this: a row that is something else than it says
 SCALARS = ("noise", "residual", "reach", "place")
+FIRST_STEP = 0.4
 LEAST, MOST = 0.05, 1.2  # of a spread
 
 
@@ -51,7 +54,10 @@ def main() -> None:
         for row in read(asked.rows)
         if not any(row.key[0].startswith(name) for name in asked.without)
     ]
-    found = {figure: fitted(figure, cases(figure, rows), asked.passes) for figure in asked.figures}
+    found = {
+        figure: fitted(figure, cases(figure, rows), asked.passes, _start(figure, asked.start))
+        for figure in asked.figures
+    }
     for figure in ("time", "memory"):
         found.setdefault(figure, usual(figure))
     asked.out.write_text(_table(found), encoding="utf-8")
@@ -75,9 +81,7 @@ def _with(figure: str, rows: Sequence[Measured]) -> list[Measured]:
     return [row for row in rows if (row.seconds if figure == "time" else row.peak_gib)]
 
 
-def _case(
-    figure: str, source: str, known: Sequence[Measured], tested: Sequence[Measured]
-) -> Case:
+def _case(figure: str, source: str, known: Sequence[Measured], tested: Sequence[Measured]) -> Case:
     of = seconds_of if figure == "time" else memory_of
 
     def parts(rows: Sequence[Measured]) -> tuple[Forecast, Vector, Points]:
@@ -100,21 +104,24 @@ def _case(
 
 def error(prior: Usual, judged: Sequence[Case]) -> float:
     """Mean error of the sources, and a tenth of how surprising their rows were."""
-    errors, surprises = defaultdict(list), defaultdict(list)
+    errors: dict[str, list[float]] = defaultdict(list)
+    surprises: dict[str, list[float]] = defaultdict(list)
     for case in judged:
         calibrated = calibrate(prior, case.known, case.figures, case.points)
         middle, doubt = calibrated.predict(case.tested, case.at)
         apart = middle - np.log(case.seen)
-        errors[case.source] += np.minimum(np.abs(np.expm1(apart)), WORST).tolist()
-        surprise = np.minimum(np.abs(apart) / doubt, 4.0) ** 2 / 2 + np.log(doubt)
+        errors[case.source] += np.minimum(np.abs(np.expm1(apart)), np.array(WORST)).tolist()
+        surprise = np.minimum(np.abs(apart) / doubt, np.array(4.0)) ** 2 / 2 + np.log(doubt)
         surprises[case.source] += surprise.tolist()
     return mean(map(mean, errors.values())) + 0.01 * mean(map(mean, surprises.values()))
 
 
-def fitted(figure: str, judged: Sequence[Case], passes: int) -> Usual:
-    kind = Factors if figure == "time" else MemoryFactors
-    count = len(fields(kind))
-    best = Usual(
+def _start(figure: str, path: Path | None) -> Usual:
+    """The values in a file, or neutral ones."""
+    if path is not None:
+        return usual(figure, read_factors(path.read_text(encoding="utf-8")))
+    count = len(fields(Factors if figure == "time" else MemoryFactors))
+    return Usual(
         mean=np.zeros(count),
         spread=np.full(count, 0.4),
         noise=0.06,
@@ -122,9 +129,14 @@ def fitted(figure: str, judged: Sequence[Case], passes: int) -> Usual:
         reach=6.0,
         place=0.1,
     )
+
+
+def fitted(figure: str, judged: Sequence[Case], passes: int, best: Usual) -> Usual:
+    """Coordinate search, in steps that halve with every pass."""
+    count = len(best.mean)
     least = error(best, judged)
     for turn in range(passes):
-        step = 0.4 / 2**turn
+        step = FIRST_STEP / 2**turn
         for tried in _changes(count):
             for direction in (1, -1):
                 other = _moved(best, *tried, direction * step)
@@ -151,16 +163,16 @@ def _moved(prior: Usual, name: str, index: int, step: float) -> Usual:
             return replace(prior, mean=moved)
         case "spread":
             moved = prior.spread.copy()
-            moved[index] = min(MOST, max(LEAST, moved[index] * float(np.exp(step))))
+            moved[index] = min(MOST, max(LEAST, moved[index] * exp(step)))
             return replace(prior, spread=moved)
         case "noise":
-            return replace(prior, noise=max(0.02, prior.noise * float(np.exp(step))))
+            return replace(prior, noise=max(0.02, prior.noise * exp(step)))
         case "residual":
-            return replace(prior, residual=max(0.02, prior.residual * float(np.exp(step))))
+            return replace(prior, residual=max(0.02, prior.residual * exp(step)))
         case "reach":
-            return replace(prior, reach=prior.reach * float(np.exp(step)))
+            return replace(prior, reach=prior.reach * exp(step))
         case _:
-            return replace(prior, place=max(0.02, prior.place * float(np.exp(step))))
+            return replace(prior, place=max(0.02, prior.place * exp(step)))
 
 
 def _table(found: dict[str, Usual]) -> str:
@@ -168,9 +180,7 @@ def _table(found: dict[str, Usual]) -> str:
     for figure, kind in (("time", Factors), ("memory", MemoryFactors)):
         prior = found[figure]
         for index, field in enumerate(fields(kind)):
-            lines.append(
-                f"{figure},{field.name},{prior.mean[index]:.3g},{prior.spread[index]:.3g}"
-            )
+            lines.append(f"{figure},{field.name},{prior.mean[index]:.3g},{prior.spread[index]:.3g}")
         lines += [f"{figure},{name},0,{getattr(prior, name):.3g}" for name in SCALARS]
     return "\n".join(lines) + "\n"
 
@@ -181,6 +191,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=Path, default=data / ROWS, help="measured rows, CSV")
     parser.add_argument("--without", nargs="*", default=(), metavar="SOURCE", help="left out")
     parser.add_argument("--figures", nargs="*", default=("time", "memory"))
+    parser.add_argument("--start", type=Path, metavar="FILE", help="begin from these factors")
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE")
     return parser.parse_args()

@@ -33,7 +33,7 @@ def test_a_card_is_found_however_it_is_written(
 
 
 def test_a_card_that_is_not_known_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match="got 'A10O'.*did you mean 'A10"):
+    with pytest.raises(ValueError, match=r"got 'A10O'.*did you mean 'A10"):
         accelerator("A10O")
     with pytest.raises(ValueError, match="argosy catalog show lists them"):
         accelerator("abacus")

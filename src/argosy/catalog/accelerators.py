@@ -68,9 +68,7 @@ def _accelerator(row: dict[str, str]) -> Accelerator:
 ACCELERATORS: Mapping[str, Accelerator] = MappingProxyType(
     {row["name"]: _accelerator(row) for row in _rows("accelerators.csv")}
 )
-TORCH_BUILDS: tuple[TorchBuild, ...] = tuple(
-    TorchBuild(**row) for row in _rows("torch_builds.csv")
-)
+TORCH_BUILDS: tuple[TorchBuild, ...] = tuple(TorchBuild(**row) for row in _rows("torch_builds.csv"))
 
 
 @cache

@@ -62,7 +62,9 @@ class Network:
 
     @property
     def parameters(self) -> int:
-        return self.layers * self.layer_parameters + self.embedding_parameters + self.head_parameters
+        return (
+            self.layers * self.layer_parameters + self.embedding_parameters + self.head_parameters
+        )
 
 
 def of_size(parameters: float, *, vocab: int = 50257, layers: int = 0, hidden: int = 0) -> Network:

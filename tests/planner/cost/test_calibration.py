@@ -1,6 +1,7 @@
 """Shrinkage: towards what is usual with few rows, towards the rows with many."""
 
 from dataclasses import replace
+from math import exp
 
 import numpy as np
 import pytest
@@ -91,9 +92,7 @@ def test_rows_at_one_place_share_what_is_missed() -> None:
 
     found = likeness(_at(0.0, places=(1,)), _at(0.0, 4.0, 0.0, places=(1, 1, 2)), usual)
 
-    assert found[0].tolist() == pytest.approx(
-        [0.04 + 0.25, 0.04 * np.exp(-1) + 0.25, 0.04], abs=1e-9
-    )
+    assert found[0].tolist() == pytest.approx([0.04 + 0.25, 0.04 * exp(-1) + 0.25, 0.04], abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +124,6 @@ def test_a_forecast_that_never_settles_is_left_after_enough_rounds() -> None:
     def restless(logs: Vector) -> Vector:
         return np.array([np.sin(40 * logs[0])])
 
-    found = calibrate(
-        replace(USUAL, spread=np.array([50.0])), restless, np.exp([2.0]), _at(0.0)
-    )
+    found = calibrate(replace(USUAL, spread=np.array([50.0])), restless, np.exp([2.0]), _at(0.0))
 
     assert np.isfinite(found.mean).all()

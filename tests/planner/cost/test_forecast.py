@@ -38,9 +38,7 @@ def test_without_rows_a_forecast_has_the_catalogues_factors() -> None:
     (gib,) = memory_ranges(usual_memory, [SETUP])
 
     factors = time_factors(usual("time").mean)
-    assert seconds.middle == pytest.approx(
-        step_time(NETWORK, SETUP.layout, CLUSTER, factors).total
-    )
+    assert seconds.middle == pytest.approx(step_time(NETWORK, SETUP.layout, CLUSTER, factors).total)
     by_hand = peak_memory(NETWORK, SETUP.layout, memory_factors(usual("memory").mean))
     assert gib.middle == pytest.approx(by_hand.total)
     assert seconds.doubt > 0.2

@@ -25,9 +25,7 @@ def _played(stage_s: list[float], micro_batches: int) -> float:
 
 def test_equal_stages_wait_for_the_pipeline_to_fill() -> None:
     found = step_time(NETWORK, layout(pipeline=4, accumulation=8), CLUSTER, only("micro"))
-    waiting = step_time(
-        NETWORK, layout(pipeline=4, accumulation=8), CLUSTER, _with_bubble("micro")
-    )
+    waiting = step_time(NETWORK, layout(pipeline=4, accumulation=8), CLUSTER, _with_bubble("micro"))
 
     assert found.total == pytest.approx(8 * 0.002)
     assert waiting.total == pytest.approx(_played([0.002] * 4, 8))
@@ -66,9 +64,7 @@ def test_recomputation_is_one_more_forward_pass() -> None:
 def test_gradients_hide_under_the_backward_pass_where_they_may() -> None:
     data = layout(data=4, overlap=False)
     bare = step_time(NETWORK, data, CLUSTER, only("data"))
-    hidden = step_time(
-        NETWORK, layout(data=4), CLUSTER, Factors(data=1.0, launch=1.0)
-    )
+    hidden = step_time(NETWORK, layout(data=4), CLUSTER, Factors(data=1.0, launch=1.0))
 
     assert bare.gradients == pytest.approx(1.5 * 2 * 520 / 100e9)
     assert hidden.gradients < 0.05 * bare.gradients

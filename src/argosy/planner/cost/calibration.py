@@ -81,7 +81,7 @@ class Calibrated:
         known = np.einsum("ij,ij->i", weights, near)
         doubt = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
         missed = self.usual.residual**2 + self.usual.place**2
-        variance = doubt + np.maximum(missed - known, 0.0) + self.usual.noise**2
+        variance = doubt + np.maximum(missed - known, np.zeros(())) + self.usual.noise**2
         return mean, np.sqrt(variance)
 
 
@@ -115,9 +115,9 @@ def calibrate(
         middle = forecast(factors)
         left, noise = _residuals(usual, logs, middle, sides)
         slopes = _slopes(forecast, factors, middle)
-        precision = np.linalg.inv(alike + np.diag(noise))
-        curvature = slopes.T @ precision @ slopes + prior
-        pull = slopes.T @ precision @ left + prior @ (usual.mean - factors)
+        inverse = np.linalg.inv(alike + np.diag(noise))
+        curvature = slopes.T @ inverse @ slopes + prior
+        pull = slopes.T @ inverse @ left + prior @ (usual.mean - factors)
         move = np.linalg.solve(curvature, pull)
         move *= min(1.0, 1.0 / float(np.max(np.abs(move)) + 1e-12))
         factors = factors + move
@@ -125,12 +125,13 @@ def calibrate(
             break
     middle = forecast(factors)
     left, noise = _residuals(usual, logs, middle, sides)
-    precision = np.linalg.inv(alike + np.diag(noise))
+    precision = np.linalg.inv(alike + np.diag(noise)).astype(np.float64)
     slopes = _slopes(forecast, factors, middle)
+    covariance = np.linalg.inv(slopes.T @ precision @ slopes + prior).astype(np.float64)
     return Calibrated(
         usual=usual,
         mean=factors,
-        covariance=np.linalg.inv(slopes.T @ precision @ slopes + prior),
+        covariance=covariance,
         points=points,
         precision=precision,
         left=left,

@@ -9,7 +9,15 @@ import numpy as np
 
 from argosy.catalog.factors import USUAL_FACTORS, UsualFactors
 from argosy.core.network import Network
-from argosy.planner.cost.calibration import Bound, Calibrated, Forecast, Points, Usual, Vector, calibrate
+from argosy.planner.cost.calibration import (
+    Bound,
+    Calibrated,
+    Forecast,
+    Points,
+    Usual,
+    Vector,
+    calibrate,
+)
 from argosy.planner.cost.cluster import Cluster
 from argosy.planner.cost.factors import Factors
 from argosy.planner.cost.layout import Layout, Recompute
@@ -103,7 +111,10 @@ def calibrate_time(
     setups: Sequence[Setup], seconds: Sequence[float], prior: Usual | None = None
 ) -> Calibrated:
     return calibrate(
-        prior or usual("time"), seconds_of(setups), np.array(seconds, dtype=np.float64), points(setups)
+        prior or usual("time"),
+        seconds_of(setups),
+        np.array(seconds, dtype=np.float64),
+        points(setups),
     )
 
 

@@ -5,7 +5,7 @@ per token and layer those of Korthikanti and others, 2022, with the widths of th
 place of 4 hidden.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from argosy.core.network import Network
 from argosy.planner.cost.layout import Layout, Recompute, Shard
@@ -39,7 +39,8 @@ class Memory:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, field.name) for field in fields(self))
+        states = self.weights + self.gradients + self.optimizer
+        return states + self.activations + self.logits + self.fixed
 
 
 def peak_memory(
@@ -91,7 +92,7 @@ def _states(network: Network, layout: Layout, stage: int, count: int) -> tuple[f
     if network.experts:
         spread = network.experts * network.mlp_parameters
         layer += spread / layout.expert - spread
-    ends = network.embedding_parameters if stage == 0 else 0
+    ends: float = network.embedding_parameters if stage == 0 else 0
     if stage == layout.pipeline - 1:
         ends += network.head_parameters if layout.pipeline == 1 else network.vocab * network.hidden
     layer, ends = layer / layout.tensor, ends / layout.tensor

@@ -18,6 +18,8 @@ from argosy.planner.cost.factors import NAMES, Factors, values
 from argosy.planner.cost.layout import Layout, Recompute
 from argosy.planner.cost.step import CAUSES, coefficients
 
+ZERO: Vector = np.zeros(())
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepTime:
@@ -59,7 +61,7 @@ class Steps:
         each = of["hop"] + of["micro"]
         first = self.longest * layer + each
         final = self.last * layer + each + of["head"]
-        busiest = np.where(self.longest > 0, np.maximum(first, final), final)
+        busiest = np.where(np.greater(self.longest, ZERO), np.maximum(first, final), final)
         everything = self.layers * layer + self.stages * each + of["head"]
         steady = self.accumulation * busiest
         bubble = (everything - busiest) / self.virtual * of["bubble"]
@@ -73,7 +75,7 @@ class Steps:
             "total": steady + bubble + gradients + of["update"],
             "compute": compute,
             "exchange": exchange,
-            "waiting": np.maximum(steady - compute - exchange, 0.0),
+            "waiting": np.maximum(steady - compute - exchange, ZERO),
             "bubble": bubble,
             "gradients": gradients,
             "update": of["update"],

@@ -48,9 +48,7 @@ def coefficients(
 ) -> tuple[tuple[float, ...], ...]:
     """Seconds of every cause per unit of every factor: causes x factors."""
     units = [
-        causes(
-            network, layout, cluster, Factors(**{name: float(name == unit) for name in NAMES})
-        )
+        causes(network, layout, cluster, Factors(**{name: float(name == unit) for name in NAMES}))
         for unit in NAMES
     ]
     return tuple(tuple(getattr(one, cause) for one in units) for cause in CAUSES)
@@ -81,9 +79,8 @@ def _product_s(
     """Of (m x k) times (k x n): 2mnk flops, width (mk + kn + mn) bytes."""
     rate = cluster.card.achievable(layout.precision) * 1e12
     moved = layout.width * (m * k + k * n + m * n)
-    return (
-        factors.matrix * 2 * m * n * k / rate
-        + factors.traffic * moved / (cluster.card.memory_gb_s * 1e9)
+    return factors.matrix * 2 * m * n * k / rate + factors.traffic * moved / (
+        cluster.card.memory_gb_s * 1e9
     )
 
 
@@ -116,9 +113,9 @@ def _products_s(network: Network, layout: Layout, cluster: Cluster, factors: Fac
         here = tokens * network.active * layout.expert / network.experts
     inner = network.ffn / tensor
     experts = [(here, inner * (2 if network.gated else 1), hidden), (here, hidden, inner)]
-    return sum(
-        _product_s(m, n, k, layout, cluster, factors) for m, n, k in shapes
-    ) + loads * sum(_product_s(m, n, k, layout, cluster, factors) for m, n, k in experts)
+    return sum(_product_s(m, n, k, layout, cluster, factors) for m, n, k in shapes) + loads * sum(
+        _product_s(m, n, k, layout, cluster, factors) for m, n, k in experts
+    )
 
 
 def _unpack_s(network: Network, layout: Layout, cluster: Cluster, factors: Factors) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from argosy.catalog.accelerators import accelerator
+from argosy.catalog.accelerators import Accelerator, accelerator
 from argosy.catalog.networks import network as known
 from argosy.core.network import Network, of_size
 from argosy.planner.cost.cluster import Cluster
@@ -79,10 +79,11 @@ def network_of(row: Row) -> Network:
     words = f"{row['arch']} {row['model']} {row['notes']}".lower()
     layers, hidden = int(_number(row["n_layers"])), int(_number(row["hidden"]))
     vocab = int(_number(row["vocab"])) or (30522 if row["arch"] == "bert" else 51200)
+    experts = int(_number(_after(row["notes"], r"experts (\d+)")))
+    published = _published(row["model"], _number(row["params_b"]) * 1e9)
+    if published and (not (layers and hidden) or (published.experts and not experts)):
+        return published
     if not (layers and hidden):
-        for name in (row["model"], re.sub(r" ([\d.]+) ?B$", r" \1b", row["model"])):
-            if (found := known(name)) is not None:
-                return found
         if row["arch"] == "t5" and hidden:
             layers = layers or 15  # 12, and 12 of a decoder that reads a quarter as many tokens
         if row["arch"] in {"hybrid", "nemotron"} and hidden:
@@ -94,7 +95,6 @@ def network_of(row: Row) -> Network:
             guess = of_size(size, vocab=vocab, layers=layers, hidden=hidden)
             layers, hidden = guess.layers, guess.hidden
     heads = int(_number(row["n_heads"])) or max(1, hidden // 128)
-    experts = int(_number(_after(row["notes"], r"experts (\d+)")))
     active = 2 if experts else 1
     if "deepseek" in words or experts >= 64:
         active = min(experts, 8)
@@ -114,6 +114,17 @@ def network_of(row: Row) -> Network:
         active=active,
         head_width=head_width,
     )
+
+
+def _published(model: str, parameters: float) -> Network | None:
+    """The network that a model's name, or what it begins with, is known by, if the size agrees."""
+    words = re.split(r"[ (]+", model)
+    names = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    for name in names:
+        found = known(name)
+        if found and (not parameters or abs(found.parameters / parameters - 1) < 0.3):
+            return found
+    return None
 
 
 def layout_of(row: Row, net: Network) -> Layout:
@@ -150,7 +161,10 @@ def layout_of(row: Row, net: Network) -> Layout:
         recompute=_recompute(row["act_ckpt"].lower()),
         flash=_flash(row, words),
         sequence_parallel="sequence-parallel" in words
-        or (tensor > 1 and ("bridge" in row["framework"].lower() or "titan" in words)),
+        or (
+            tensor > 1
+            and (any(name in row["framework"].lower() for name in ("bridge", "nemo", "titan")))
+        ),
         overlap="overlap-grad-reduce" in words or "composer" in row["framework"].lower(),
         precision=precision,
         mixed=mixed and not adapter,
@@ -164,12 +178,8 @@ def layout_of(row: Row, net: Network) -> Layout:
 
 
 def cluster_of(row: Row) -> Cluster:
-    """A card that is not named is taken for the one most rows were measured on."""
     memory = _number(row["gpu_mem_gb"])
-    try:
-        card = accelerator(row["gpu"] or "A100", memory or None)
-    except ValueError:
-        card = accelerator("A100", memory or None)
+    card = _card(row["gpu"], memory or None)
     per_node = int(_number(row["gpus_per_node"])) or 8
     pcie = "PCIE" in row["intra_node"].upper() and "NVLINK" not in row["intra_node"].upper()
     network = _number(_after(row["inter_node_gbps"], r"^(\d+)")) / 8
@@ -181,6 +191,20 @@ def cluster_of(row: Row) -> Cluster:
         node_gb_s=(12.0 if pcie or not card.link else card.link_gb_s * 0.7),
         network_gb_s=(network or usual) * 0.8,
     )
+
+
+def _card(text: str, memory: float | None) -> Accelerator:
+    """Of mixed cards the slowest, which the others wait for. One that is not known, or not named,
+    is taken for the card that most rows were measured on."""
+    found = []
+    for name in (text, *re.split(r"[+,/&]", text)):
+        try:
+            found.append(accelerator(name.strip(), memory))
+        except ValueError:
+            continue
+        if name == text:
+            break
+    return min(found, key=lambda card: card.peak["fp16"], default=accelerator("A100", memory))
 
 
 def _place(row: Row) -> str:
@@ -209,6 +233,8 @@ def _precision(text: str) -> tuple[str, bool]:
     """The products' precision, and whether fp32 master weights stand beside."""
     text = text.lower()
     pure = "pure" in text or "true" in text
+    if "fp4" in text:
+        return "fp8", True
     for name in ("fp8", "bf16", "fp16", "tf32", "fp32"):
         if name in text:
             return name, not pure and name not in {"tf32", "fp32"}
@@ -220,7 +246,7 @@ def _shard(text: str) -> Shard:
         return Shard.WEIGHTS
     if "zero2" in text or "grad_op" in text or "zero-2" in text:
         return Shard.GRADIENTS
-    if "fsdp" in text:
+    if "fsdp" in text or "hsdp" in text:
         return Shard.WEIGHTS
     return Shard.OPTIMIZER if "zero" in text or "deepspeed y" in text else Shard.NOTHING
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COMMAND = ROOT / "benchmarks/planner/accuracy.py"
-COLUMNS = (
+HEAD = (
     "row_id,split,source,source_path,gpu,gpu_mem_gb,n_gpus,gpus_per_node,intra_node,"
     "inter_node_gbps,model,params_b,n_layers,hidden,n_heads,n_kv_heads,ffn_hidden,vocab,seq_len,"
     "arch,task,tp,pp,vpp,cp,ep,dp,shard,micro_bs,grad_accum,global_bs,precision,act_ckpt,"
     "flash_attn,optimizer,framework,step_time_s,samples_per_s,tokens_per_s_per_gpu,"
     "tflops_per_gpu,tflops_def,mfu_pct,peak_mem_gib,mem_def,fits,date,notes"
-).split(",")
+)
 
 
 def _rows(path: Path, count: int) -> Path:
     """A cluster whose step takes 10 ms a micro-batch; the last row did not fit."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, restval="")
+        writer = csv.DictWriter(file, HEAD.split(","), restval="")
         writer.writeheader()
         for index in range(count):
             failed = index == count - 1

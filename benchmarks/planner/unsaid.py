@@ -6,10 +6,12 @@ both kernels are tried on the calibration rows' peaks, and the likelier is kept 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from rows import Measured
 
-from argosy.planner.cost.forecast import Setup, calibrate_memory
+from argosy.planner.cost.calibration import Usual
+from argosy.planner.cost.forecast import Setup, calibrate_memory, usual
 
 SWEEPS = 2  # over the places, since what one shows depends on the others
 
@@ -32,10 +34,23 @@ def settled(
 
 
 def _misfit(rows: Sequence[Measured]) -> float:
-    """Twice the negative log of how probable these rows and the factors that fit them are."""
-    found = calibrate_memory([row.weighed for row in rows], [row.peak_gib or 0.0 for row in rows])
+    """Twice the negative log of how probable these rows and the factors that fit them are.
+
+    The formulas alone must explain the rows here: nothing is put down to a place or a layout.
+    """
+    found = calibrate_memory(
+        [row.weighed for row in rows], [row.peak_gib or 0.0 for row in rows], prior=_plain()
+    )
     unusual = (found.mean - found.usual.mean) / found.usual.spread
     return float(found.left @ found.precision @ found.left + unusual @ unusual)
+
+
+@cache
+def _plain() -> Usual:
+    """The usual factors, with all that they miss taken for noise."""
+    known = usual("memory")
+    noise = (known.noise**2 + known.residual**2 + known.place**2) ** 0.5
+    return replace(known, noise=noise, residual=1e-6, place=1e-6)
 
 
 def _settle(row: Measured, chosen: Mapping[str, bool]) -> Measured:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from argosy import __version__
+from argosy.cli.catalog import catalog
 from argosy.cli.init import init
 from argosy.cli.schema import schema
 from argosy.core.errors import INTERRUPTED, SpecError, UserError
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 export = typer.Typer(no_args_is_help=True, help="Write what a run measured for other programs.")
 app.add_typer(export, name="export")
+app.add_typer(catalog, name="catalog")
 app.command()(init)
 app.command()(schema)
 

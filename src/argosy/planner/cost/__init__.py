@@ -1,0 +1,1 @@
+"""What a training step takes on given cards, in time and memory, before it is run. Pure."""

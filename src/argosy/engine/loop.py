@@ -18,7 +18,6 @@ from argosy.exchange.outer import combine_payloads
 if TYPE_CHECKING:
     from argosy.engine.bench import Bench
     from argosy.engine.crew import Formed
-    from argosy.engine.step import Taken
 
 log = logging.getLogger(__name__)
 
@@ -87,16 +86,16 @@ class Loop:
         """Let the trainer take a step that is due. Raises EpochOver."""
         began = self.bench.clock()
         taken = self.bench.trainer.take(due.tokens)
-        self.stepped(taken, self.bench.clock() - began)
-
-    def stepped(self, taken: "Taken", compute_s: float) -> None:
-        """A step was taken, which the state has counted (`SiteState.trained`) already."""
-        self._meter.step(taken.loss, taken.tokens, compute_s)
         if taken.ruling is not Ruling.TAKE and self._leads:
             self._tell("nan", f"step {self._state.counters.step}: loss {taken.loss}, gradient"
                        f" norm {taken.norm}; the step is skipped")  # fmt: skip
         if taken.ruling is Ruling.ROLL_BACK:
             self._leader.back = "several steps in a row gave no number"
+        self.stepped(taken.loss, taken.tokens, self.bench.clock() - began)
+
+    def stepped(self, loss: float | None, tokens: int, compute_s: float) -> None:
+        """A step was taken, which the state has counted (`SiteState.trained`) already."""
+        self._meter.step(loss, tokens, compute_s)
         if self._meter.due():
             self._report()
 

@@ -1,5 +1,6 @@
 """The exchange inside a training loop that Argosy did not write."""
 
+import math
 import os
 import signal
 import threading
@@ -7,14 +8,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
+import torch
+
 from argosy.core.errors import HostError, SpecError
 from argosy.engine import ops
 from argosy.engine.config import Workplace, read_workplace
 from argosy.engine.crew import SoloCrew
-from argosy.engine.guard import Ruling
 from argosy.engine.guest import Guest
 from argosy.engine.line import Line
-from argosy.engine.step import Taken
 from argosy.engine.worker import started
 from argosy.logbook.keys import next_incarnation
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
-    from torch import Tensor, nn
+    from torch import nn
 
     from argosy.engine.exchange_driver import Posting
     from argosy.engine.inbox import Inbox
@@ -114,7 +115,7 @@ class Site:
         """Which the agreed model, that the local one began from, is of."""
         return self._state.counters.round
 
-    def step(self, tokens: int, loss: "float | Tensor | None" = None) -> bool:
+    def step(self, tokens: int, loss: float | torch.Tensor | None = None) -> bool:
         """Count one optimizer step over `tokens` tokens (or samples: the job's unit), then exchange.
 
         `loss`: its mean loss in nats per token, for the run's progress; without it none is told.
@@ -131,12 +132,10 @@ class Site:
             )  # fmt: skip
         passed = self._clock() - self._began
         self._state.trained(int(tokens), self._state.counters.cursor)
-        told = None if loss is None else float(loss)
-        if told is not None and not abs(told) < float("inf"):
+        told = loss.item() if isinstance(loss, torch.Tensor) else loss
+        if told is not None and not math.isfinite(told):
             told = None  # what it does to the weights is seen before they leave
-        self._loop.stepped(
-            Taken(loss=told, norm=0.0, tokens=int(tokens), ruling=Ruling.TAKE), passed
-        )
+        self._loop.stepped(told, int(tokens), passed)
         return self._go_on()
 
     # -- entering and leaving ----------------------------------------------------------------------

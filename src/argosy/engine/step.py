@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Taken:
     """How a step went."""
 
-    loss: float | None  # None: a guest's, which has not said
+    loss: float
     norm: float
     tokens: int  # of the whole site; 0 when it was skipped
     ruling: Ruling

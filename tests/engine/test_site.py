@@ -12,6 +12,7 @@ import torch
 from fakes.engine import Tiny, Town
 from fakes.guests import BATCH, GuestHosting, adamw, loss_of, sgd, workplace_file
 from torch import nn
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from argosy.core.errors import DamagedError, SpecError
 from argosy.core.records import Contribution, Digest, HostEvent, HostStarted, Progress
@@ -322,6 +323,34 @@ def test_a_step_over_nothing_is_a_mistake(tmp_path: Path) -> None:
     GuestHosting(run, "tokyo", wrong)
     with pytest.raises(SpecError, match="a step over 0 tokens"):
         run.go(Town.finished)
+
+
+def test_a_model_that_is_moved_or_replaced_on_the_way_is_noticed(tmp_path: Path) -> None:
+    run = alone(tmp_path)
+
+    def moving(
+        model: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches, site: Site
+    ) -> None:
+        with site:
+            assert site.step(BATCH)
+            model.double().float()
+            site.step(BATCH)
+
+    GuestHosting(run, "tokyo", moving)
+    with pytest.raises(SpecError, match="moved or replaced since the site was entered"):
+        run.go(Town.finished)
+
+
+def test_several_processes_that_share_a_loop_are_refused(tmp_path: Path) -> None:
+    run = alone(tmp_path)
+    guest = GuestHosting(run, "tokyo", plain)
+    torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+
+    try:
+        with pytest.raises(SpecError, match="2 processes share this loop"):
+            guest.turn()
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_a_model_with_other_parameters_than_the_checkpoint_is_refused(tmp_path: Path) -> None:

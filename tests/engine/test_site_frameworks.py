@@ -1,16 +1,18 @@
-"""The exchange inside the loops of accelerate and of transformers' Trainer.
+"""The loops that docs/own-loop.md shows, as they stand there, beside an ordinary site.
 
-Both need the package accelerate, which Argosy does not: without it these tests are skipped.
+Those of accelerate and of transformers' Trainer need the package accelerate, which Argosy does not
+bring: without it their tests are skipped.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
+from docs.pages import DOCS, blocks
 from fakes.engine import Tiny, Town
-from fakes.guests import BATCH, ROWS, GuestHosting, loss_of
+from fakes.guests import BATCH, ROWS, SEQUENCE, GuestHosting, Script, loss_of
 from torch import nn
 
 from argosy.core.errors import SpecError
@@ -49,39 +51,18 @@ class Rows(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         return {"tokens": row[:-1], "labels": row[1:]}
 
 
-def accelerated(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches, site: Site
-) -> None:
-    accelerate = pytest.importorskip("accelerate")
-    accelerator = accelerate.Accelerator(cpu=True)
-    with site:
-        prepared, stepping = accelerator.prepare(model, optimizer)
-        for batch in batches:
-            loss = loss_of(prepared, batch)
-            accelerator.backward(loss)
-            stepping.step()
-            stepping.zero_grad()
-            if not site.step(tokens=BATCH, loss=loss):
-                break
+def shown(number: int, guests: list[GuestHosting], **names: object) -> Script:
+    """A block of code of docs/own-loop.md as a guest's loop."""
+    block = [block for block in blocks(DOCS / "own-loop.md") if block.info == "python"][number]
+    assert block.text.startswith("import argosy\n")
+    program = compile(block.text.removeprefix("import argosy\n"), block.place, "exec")
 
-
-def trained_by_trainer(folder: Path, **told: int) -> Any:
     def script(
-        model: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches, site: Site
+        model: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches, _: Site
     ) -> None:
-        from transformers import Trainer, TrainingArguments
-
-        arguments = TrainingArguments(
-            output_dir=str(folder / "trainer"), use_cpu=True, max_steps=10_000,
-            per_device_train_batch_size=ROWS, remove_unused_columns=False, save_strategy="no",
-            logging_strategy="no", report_to=[], disable_tqdm=True, lr_scheduler_type="constant",
-            dataloader_pin_memory=False,
-        )  # fmt: skip
-        with site:
-            Trainer(
-                model, arguments, train_dataset=Rows(batches), optimizers=(optimizer, None),
-                callbacks=[TrainerCallback(site, **told)],
-            ).train()  # fmt: skip
+        here = SimpleNamespace(Site=guests[0].made, TrainerCallback=TrainerCallback)
+        own = {"model": model, "optimizer": optimizer, "loader": batches, "loss_of": loss_of}
+        exec(program, {"argosy": here, **own, "dataset": Rows(batches), **names})
 
     return script
 
@@ -93,7 +74,7 @@ def town(folder: Path) -> Town:
     return made
 
 
-def assert_trained_together(run: Town, guest: GuestHosting) -> None:
+def assert_trained_together(run: Town, guest: GuestHosting, tokens: int) -> None:
     run.go(lambda town: town.round >= 5)
     run.drain()
     run.go(Town.finished)
@@ -105,7 +86,7 @@ def assert_trained_together(run: Town, guest: GuestHosting) -> None:
     assert len(told) == run.round
     assert all(len(digests) == 1 for digests in told.values())
     books = run.controller.agreement.ledger()["tokyo"]
-    assert books.trained == books.committed == guest.site.steps * BATCH
+    assert books.trained == books.committed == guest.site.steps * tokens
     assert books.lost == {}
     parameter = next(guest.model.parameters())
     assert float(guest.optimizer.state[parameter]["step"]) == guest.site.steps
@@ -113,19 +94,36 @@ def assert_trained_together(run: Town, guest: GuestHosting) -> None:
     assert guest.left.done
 
 
-def test_a_loop_with_accelerate(tmp_path: Path) -> None:
+def test_the_plain_loop_of_the_page(tmp_path: Path) -> None:
+    run, guests = town(tmp_path), list[GuestHosting]()
+    guests.append(GuestHosting(run, "tokyo", shown(0, guests)))
+
+    assert_trained_together(run, guests[0], ROWS * (SEQUENCE + 1))
+
+
+def test_the_loop_of_the_page_with_accelerate(tmp_path: Path) -> None:
     pytest.importorskip("accelerate", reason="accelerate is not installed: its loop is UNTESTED")
-    run = town(tmp_path)
+    run, guests = town(tmp_path), list[GuestHosting]()
+    guests.append(GuestHosting(run, "tokyo", shown(1, guests)))
 
-    assert_trained_together(run, GuestHosting(run, "tokyo", accelerated))
+    assert_trained_together(run, guests[0], ROWS * (SEQUENCE + 1))
 
 
-def test_a_trainer_of_transformers_with_a_callback(tmp_path: Path) -> None:
+def test_the_trainer_of_the_page(tmp_path: Path) -> None:
     pytest.importorskip("accelerate", reason="Trainer needs accelerate: a real one is UNTESTED")
-    run = town(tmp_path)
-    script = trained_by_trainer(tmp_path, tokens_per_step=BATCH)
+    from transformers import TrainingArguments
 
-    assert_trained_together(run, GuestHosting(run, "tokyo", script, model=Scored(257)))
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path / "trainer"), use_cpu=True, max_steps=10_000,
+        per_device_train_batch_size=ROWS, remove_unused_columns=False, save_strategy="no",
+        logging_strategy="no", report_to=[], disable_tqdm=True, lr_scheduler_type="constant",
+        dataloader_pin_memory=False,
+    )  # fmt: skip
+    run, guests = town(tmp_path), list[GuestHosting]()
+    script = shown(2, guests, arguments=arguments, batch_size=ROWS, sequence=SEQUENCE)
+    guests.append(GuestHosting(run, "tokyo", script, model=Scored(257)))
+
+    assert_trained_together(run, guests[0], BATCH)
 
 
 class Counted:

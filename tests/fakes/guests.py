@@ -113,16 +113,21 @@ class GuestHosting(Hosting):
         self.model = model if model is not None else Tiny(257)
         self.optimizer = optimizer(self.model)
         self.left: ops.Leave | None = None
-        self.site = Site(
-            self.model, self.optimizer, workplace=town.place(name), connect=self._line,
-            clock=town.clock,
-        )  # fmt: skip
+        self._place = town.place(name)
         self._town = town
+        self.site = self.made(self.model, self.optimizer)
         text = (town.folder / "data" / f"{name}.txt").read_bytes()
         self._script = script
         self._batches = _batches(text, batches)
         self._turns = Turns(lambda: script(self.model, self.optimizer, self._rested(), self.site))
         town.hosts[name] = self
+
+    def made(self, model: nn.Module, optimizer: object) -> Site:
+        """Its site, made of these instead: what a loop has prepared."""
+        self.site = Site(
+            model, optimizer, workplace=self._place, connect=self._line, clock=self._town.clock
+        )
+        return self.site
 
     def turn(self) -> None:
         if self.left is not None:

@@ -87,6 +87,13 @@ class Guest(Worker):
     ) -> None:
         """`model` holds fp32 parameters on one device, which become views of one flat vector; the
         parameter objects stay. Raises SpecError for another model, or a site of several hosts."""
+        if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+            raise SpecError(
+                f"{torch.distributed.get_world_size()} processes share this loop, and a site of"
+                " your own loop is one process so far",
+                where="argosy.Site",
+                hint="start it without torchrun; a job's own worker trains on several hosts",
+            )
         module = _unwrapped(model)
         device = _device_of(module)
         super().__init__(place, logbook, inbox, clock=clock, device=device)

@@ -120,8 +120,8 @@ class Site:
 
         `loss`: its mean loss in nats per token, for the run's progress; without it none is told.
         False when there is nothing more to train. Returns at once while the run lets this site go
-        on; waits while it has to wait for others. Raises SpecError for no tokens, FencedError if
-        this host has begun anew elsewhere.
+        on; waits while it has to wait for others. Raises SpecError for no tokens or a model that was
+        moved, FencedError if this host has begun anew elsewhere.
         """
         if self.over:
             return False
@@ -130,6 +130,12 @@ class Site:
                 f"a step over {tokens} tokens", where="argosy.Site.step",
                 hint="say how many tokens the step's gradient came from",
             )  # fmt: skip
+        if not self._state.weights.intact():
+            raise SpecError(
+                "the model's parameters were moved or replaced since the site was entered",
+                where="argosy.Site.step",
+                hint="move, cast or prepare the model before the site is made",
+            )
         passed = self._clock() - self._began
         self._state.trained(int(tokens), self._state.counters.cursor)
         told = loss.item() if isinstance(loss, torch.Tensor) else loss

@@ -11,7 +11,8 @@ from torch import nn
 
 from argosy.core.job import Training
 from argosy.core.records import Contribution
-from argosy.engine.optimizer import SAMPLE_STEPS, InnerOptimizer
+from argosy.engine.optimizer import InnerOptimizer
+from argosy.engine.paced import SAMPLE_STEPS
 from argosy.engine.weights import Weights
 from argosy.exchange.codec import moments_in
 

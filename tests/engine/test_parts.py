@@ -284,12 +284,11 @@ def test_progress_says_where_the_time_went() -> None:
     meter = Meter(clock)
     assert not meter.due(0.0)
     for loss in (2.0, 4.0):
-        with meter.timing("compute"):
-            clock.now += 1.0
-        meter.step(loss, 100)
+        clock.now += 1.0
+        meter.step(loss, 100, 1.0)
     with meter.timing("wait"):
         clock.now += 2.0
-    meter.step(math.nan, 0)
+    meter.step(math.nan, 0, 0.0)
 
     assert meter.due()
     told = meter.progress(Counters(step=2, trained=200, round=1))

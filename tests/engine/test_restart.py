@@ -115,7 +115,7 @@ def test_a_snapshot_older_than_the_newest_post_gives_its_moments_only(tmp_path: 
     run = running(tmp_path)
     run.go(lambda town: town.round >= 2)
     tokyo = run.hosts["tokyo"].loop
-    tokyo._keep_now()
+    tokyo.keep_now()
     kept = tokyo.bench.state.optimizer.state()
     folder = run.folder / "scratch/tokyo"
     newest = max(folder.glob("snapshot-*")).read_bytes()
@@ -135,7 +135,7 @@ def test_a_damaged_snapshot_is_told_and_the_one_before_is_used(tmp_path: Path) -
     run.go(lambda town: town.round >= 2)
     leave(run, "tokyo")
     tokyo = run.hosts["tokyo"].loop
-    tokyo._keep_now()
+    tokyo.keep_now()
     newest = max((run.folder / "scratch/tokyo").glob("snapshot-*"))
     damaged = bytearray(newest.read_bytes())
     damaged[-5] ^= 1

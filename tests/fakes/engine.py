@@ -96,10 +96,15 @@ class Hosting:
 
     def turn(self) -> None:
         self.mouth.flush()
-        if self.left is None:
-            self.left = self.loop.turn()
-            if self.left is not None and not self.left.done:
-                self.loop._keep_now()
+        if self.left is not None:
+            return
+        due = self.loop.turn()
+        if isinstance(due, ops.Train):
+            self.loop.train(due)
+        elif due is not None:
+            self.left = due
+            if not due.done:
+                self.loop.keep_now()
 
 
 @dataclass

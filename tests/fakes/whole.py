@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -279,6 +280,21 @@ def argosy(*arguments: str, cwd: Path, within_s: float = 120.0) -> subprocess.Co
         stdin=subprocess.DEVNULL,
         timeout=within_s,
     )
+
+
+def unpacked(machines: Path, bundle: str, asked: str, *, job: Path) -> tuple[Path, list[str]]:
+    """A host's bundle, unpacked as `asked` says, with the texts and the model's module in place:
+    its folder, and the arguments of python to run there."""
+    machine = machines / Path(bundle).stem
+    machine.mkdir(parents=True)
+    shutil.copy(bundle, machine)
+    unpack, enter, program = asked.split(" && ")
+    subprocess.run(unpack, shell=True, cwd=machine, check=True)
+    home = machine / enter.removeprefix("cd ")
+    shutil.copytree(job.parent / "data", home / "data" / "data")
+    for module in job.parent.glob("*.py"):
+        shutil.copy(module, home / "data")
+    return home, program.split()[1:]
 
 
 def commits(entries: Iterable[Entry]) -> Iterator[tuple[Entry, Commit]]:

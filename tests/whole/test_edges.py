@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fakes.whole import MARK, OWN, Run, Town, entries_of
+from fakes.whole import MARK, OWN, Run, Town, entries_of, unpacked
 
 from argosy.cli.main import run as command
 from argosy.lab import checkers
@@ -123,13 +122,5 @@ def join(
     machines: Path, bundle: str, asked: str, *, job: Path, mark: str
 ) -> "subprocess.Popen[bytes]":
     """The part of the person who was asked: unpack, put the texts in place, run."""
-    machine = machines / Path(bundle).stem
-    machine.mkdir(parents=True)
-    shutil.copy(bundle, machine)
-    unpack, enter, program = asked.split(" && ")
-    subprocess.run(unpack, shell=True, cwd=machine, check=True)
-    home = machine / enter.removeprefix("cd ")
-    shutil.copytree(job.parent / "data", home / "data" / "data")
-    return subprocess.Popen(
-        [sys.executable, *program.split()[1:]], cwd=home, env={**os.environ, MARK: mark}
-    )
+    home, program = unpacked(machines, bundle, asked, job=job)
+    return subprocess.Popen([sys.executable, *program], cwd=home, env={**os.environ, MARK: mark})

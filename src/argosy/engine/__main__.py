@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from argosy.engine.loop import Loop
     from argosy.engine.worker import Worker
     from argosy.logbook.outbox import Outbox
-
-SEND_S = 25.0  # what is still to be said when the host has to leave
-FIRST_ANSWER_S = 60.0
 
 
 class Notice:
@@ -75,42 +71,34 @@ def work(place: Workplace, notice: Notice, hosts: tuple[str, ...]) -> int:
     """One life: from the first read of the log to the last record."""
     import torch
 
-    from argosy.engine.inbox import Inbox, Payloads
+    from argosy.engine.line import Line
     from argosy.engine.watch import serve_store
     from argosy.engine.worker import Worker, started
-    from argosy.logbook.client import RemoteLogbook
-    from argosy.logbook.keys import Pen, next_incarnation
-    from argosy.logbook.outbox import Outbox
+    from argosy.logbook.keys import next_incarnation
 
     torch.set_num_threads(max(1, place.threads))
-    book = RemoteLogbook(
-        place.url, place.keys, within_s=FIRST_ANSWER_S, server_name=place.server_name
-    )
-    offset_ms = book.clock_offset_ms()
-    inbox = Inbox(book, Payloads(book), site=place.site)
-    inbox.start()
-    worker = Worker(place, book, inbox)
+    line = Line(place)
+    worker = Worker(place, line.book, line.inbox)
     incarnation = next_incarnation(worker.history, place.site, place.host)
-    outbox = Outbox(book, Pen.open(place.keys, incarnation), lambda: time.time_ns() // 1_000_000)
+    outbox = line.speak(incarnation)
     several = len(worker.fleet.site(place.site).hosts) > 1 and not hosts
     store = serve_store() if several else None  # kept for as long as this process lives
     say(event="started", site=place.site, host=place.host, incarnation=incarnation)
     ended = False
     crew: Crew | None = None
     try:
-        crew = crew_of(place, worker, inbox, outbox, hosts)
+        crew = crew_of(place, worker, line.inbox, outbox, hosts)
         port = store.port if store is not None else 0
-        told = started(place.address, store_port=port, clock_offset_ms=offset_ms)
+        told = started(place.address, store_port=port, clock_offset_ms=line.clock_offset_ms)
         loop = notice.loop = worker.loop(outbox, crew, told, incarnation=incarnation)
         say(event="ready", site=place.site, host=place.host, pid=os.getpid())
         left = loop.run()
         say(event="left", site=place.site, host=place.host, reason=left.reason, done=left.done)
         ended = left.done
     finally:
-        sent = outbox.close(SEND_S)
+        sent = line.close()
         if crew is not None:
             crew.close()
-        inbox.close()
         del store
     if ended and not sent:
         raise HostError("the last records could not be sent", where=place.url)

@@ -90,7 +90,7 @@ class Leader:
         driver, number = self._driver, self._state.counters.round
         if not self._bench.metrics or driver.side.next() is not None:
             return None
-        held = self._bench.materials.held
+        held = self._bench.trainer.held
         if all((number, each.source) in driver.evaluated for each in held):
             return None
         every = driver.exchange.evaluate_every

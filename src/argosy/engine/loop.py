@@ -1,7 +1,6 @@
-"""The training loop of one host: rank 0 decides at every step boundary, all ranks do it."""
+"""The exchange around the steps of one host: rank 0 decides at every boundary, all ranks do it."""
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from argosy.core.records import HostEvent
@@ -12,7 +11,6 @@ from argosy.engine.guard import Ruling
 from argosy.engine.leader import Leader
 from argosy.engine.meter import Meter
 from argosy.engine.state import Step, stretch_of
-from argosy.engine.step import Stepper, share_of
 from argosy.engine.stripes import Stripes
 from argosy.exchange.codec import moments_in
 from argosy.exchange.outer import combine_payloads
@@ -23,12 +21,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Exchange = (  # every operation but a step
+    ops.Post | ops.Apply | ops.Withdraw | ops.Evaluate | ops.Replan | ops.RollBack | ops.Idle
+    | ops.Leave
+)  # fmt: skip
 IDLE_S = 0.2
 HEAR_S = 15.0
 
 
 class Loop:
-    """Trains until the run is over, the host is asked to leave, or nobody leads any more."""
+    """Goes on until the run is over, the host is asked to leave, or nobody leads any more.
+
+    Everything but a step is done here. A step is its trainer's (`run`), or that of whoever asks
+    when the next one is due (`until_step`) and tells how it went (`stepped`).
+    """
 
     def __init__(self, bench: "Bench") -> None:
         self.bench = bench
@@ -39,34 +45,59 @@ class Loop:
         self._meter = Meter(bench.clock)
         self._stripes = Stripes(bench.logbook, bench.crew, bench.driver.send)
         self._formed: Formed | None = None
-        self._stepper: Stepper | None = None
         self._leader = Leader(bench)
         self._plan = -1  # number of the plan in force here
 
     def run(self) -> ops.Leave:
-        """Epoch after epoch. Whatever ends it, a snapshot of an unfinished run stays behind."""
-        crew = self.bench.crew
+        """Train. Whatever ends it, a snapshot of an unfinished run stays behind."""
         try:
-            while True:
+            while isinstance(due := self.until_step(), ops.Train):
                 try:
-                    self.inside = False
+                    self.train(due)
+                except EpochOver as over:
+                    self._give_up(over)
+        except BaseException:
+            self.keep_now()
+            raise
+        return due
+
+    def until_step(self) -> ops.Train | ops.Leave:
+        """All there is to do before the next step, epoch after epoch; the step itself is not.
+
+        Who leaves an unfinished run has a snapshot behind it.
+        """
+        while True:
+            try:
+                if not self.inside:
                     stands = (self._state.counters.n, self._state.counters.turn)
-                    formed = crew.form(stands, self.bench.orphan_after_s)
+                    formed = self.bench.crew.form(stands, self.bench.orphan_after_s)
                     self.inside = True
                     self.enter(formed)
-                    while (left := self.turn()) is None:
-                        pass
-                except EpochOver as over:
-                    log.info("the epoch is over: %s", over)
-                    crew.report(str(over))
-                    continue
-                break
-        except BaseException:
-            self._keep_now()
-            raise
-        if not left.done:
-            self._keep_now()
-        return left
+                due = self.turn()
+            except EpochOver as over:
+                self._give_up(over)
+                continue
+            if isinstance(due, ops.Leave) and not due.done:
+                self.keep_now()
+            if due is not None:
+                return due
+
+    def train(self, due: ops.Train) -> None:
+        """Let the trainer take a step that is due. Raises EpochOver."""
+        began = self.bench.clock()
+        taken = self.bench.trainer.take(due.tokens)
+        if taken.ruling is not Ruling.TAKE and self._leads:
+            self._tell("nan", f"step {self._state.counters.step}: loss {taken.loss}, gradient"
+                       f" norm {taken.norm}; the step is skipped")  # fmt: skip
+        if taken.ruling is Ruling.ROLL_BACK:
+            self._leader.back = "several steps in a row gave no number"
+        self.stepped(taken.loss, taken.tokens, self.bench.clock() - began)
+
+    def stepped(self, loss: float | None, tokens: int, compute_s: float) -> None:
+        """A step was taken, which the state has counted (`SiteState.trained`) already."""
+        self._meter.step(loss, tokens, compute_s)
+        if self._meter.due():
+            self._report()
 
     def enter(self, formed: "Formed") -> None:
         """Begin an epoch: the furthest state at all ranks, gradients over this group."""
@@ -86,8 +117,8 @@ class Loop:
         assert plan is not None, "no worker begins before the first plan"
         self._replan(int(formed.group.send(str(plan.number).encode() if self._leads else None)))
 
-    def turn(self) -> ops.Leave | None:
-        """One operation: rank 0's decision, done by all."""
+    def turn(self) -> ops.Train | ops.Leave | None:
+        """One operation: rank 0's decision, done by all, but for a step, which is handed back."""
         assert self._formed is not None
         self._driver.hear()
         decided = None
@@ -100,7 +131,7 @@ class Loop:
             self.bench.crew.leave()
             return ops.Leave(reason=self.stop, done=False)
         op = ops.relayed(decided, self._formed.group)
-        return self._do(op)
+        return op if isinstance(op, ops.Train) else self._do(op)
 
     @property
     def _leads(self) -> bool:
@@ -108,10 +139,8 @@ class Loop:
 
     # -- doing -------------------------------------------------------------------------------------
 
-    def _do(self, op: ops.Op) -> ops.Leave | None:  # noqa: C901 - one line a kind
+    def _do(self, op: Exchange) -> ops.Leave | None:
         match op:
-            case ops.Train():
-                self._train(op)
             case ops.Apply():
                 self._apply(op)
             case ops.Post():
@@ -131,19 +160,6 @@ class Loop:
             case ops.Leave(done=done):
                 return self._leave(op, done)
         return None
-
-    def _train(self, op: ops.Train) -> None:
-        assert self._stepper is not None
-        with self._meter.timing("compute"):
-            taken = self._stepper.take(op.tokens)
-        self._meter.step(taken.loss, taken.tokens)
-        if taken.ruling is not Ruling.TAKE and self._leads:
-            self._tell("nan", f"step {self._state.counters.step}: loss {taken.loss}, gradient"
-                       f" norm {taken.norm}; the step is skipped")  # fmt: skip
-        if taken.ruling is Ruling.ROLL_BACK:
-            self._leader.back = "several steps in a row gave no number"
-        if self._meter.due():
-            self._report()
 
     def _apply(self, op: ops.Apply) -> None:
         commit = op.commit
@@ -187,7 +203,7 @@ class Loop:
         with self._state.agreed():
             told = [
                 evaluate(self._state.weights.module, held, op.round, self._formed.group)
-                for held in self.bench.materials.held
+                for held in self.bench.trainer.held
             ]
         if self._leads:
             for evaluation in told:
@@ -204,15 +220,7 @@ class Loop:
                 raise EpochOver(f"plan {number} was not heard of within {HEAR_S:.0f} s")
             self._driver.inbox.wait(0.1)
             self._driver.hear()
-        mine = agreement.plans[number].site(self._driver.hand.site)
-        if mine.sources != bench.materials.sources:
-            bench.materials = bench.open_materials(mine)
-            cursor = '{"epoch":0,"position":0}'  # of another order
-            self._state.counters = replace(self._state.counters, cursor=cursor)
-        share = share_of(formed.hosts, formed.group.rank, mine, bench.training.batch)
-        self._stepper = Stepper(
-            self._state, bench.materials.sequences, bench.training, group=formed.group, share=share
-        )
+        bench.trainer.replan(agreement.plans[number].site(self._driver.hand.site), formed)
         self._plan = number
 
     def _roll_back(self, op: ops.RollBack) -> None:
@@ -242,6 +250,12 @@ class Loop:
         log.info("%s: %s", what, detail)
         self.bench.outbox.post(HostEvent(what=what, site=site, host=host, detail=detail))
 
-    def _keep_now(self) -> None:
+    def _give_up(self, over: EpochOver) -> None:
+        self.inside = False
+        log.info("the epoch is over: %s", over)
+        self.bench.crew.report(str(over))
+
+    def keep_now(self) -> None:
+        """A snapshot, before going on."""
         if self._state.counters.turn:
             self.bench.keeper.keep_now(self._state.snapshot(self.bench.facts))

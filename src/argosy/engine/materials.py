@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +11,10 @@ from argosy.core.errors import DiskError, PolicyError
 from argosy.core.law import Form
 from argosy.data.corpus import Corpus, open_source, training
 from argosy.data.tokens import BYTES, Coding, Tokens
-from argosy.engine.bench import Materials
 from argosy.engine.evaluate import held_of
 from argosy.engine.tokens import BYTES as BY_BYTES
 from argosy.engine.tokens import Tokenizer, open_tokenizer
+from argosy.engine.trainer import Materials
 from argosy.policy import site_verdict
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ class Openings:
         self._home = fleet.home
         self._country = fleet.site(place.site).country
         self._place = place
-        self.tokenizer: Tokenizer = open_tokenizer(job.training.tokenizer, place.data)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return open_tokenizer(self._job.training.tokenizer, self._place.data)
 
     def open(
         self,

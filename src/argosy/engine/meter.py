@@ -30,13 +30,14 @@ class Meter:
         finally:
             self._spent[kind] += self._clock() - began
 
-    def step(self, loss: float, tokens: int) -> None:
-        """A step has ended; `tokens` are what it has trained."""
+    def step(self, loss: float | None, tokens: int, compute_s: float) -> None:
+        """A step has ended; `tokens` are what it has trained. Its loss may be nobody's to know."""
         now = self._clock()
+        self._spent["compute"] += compute_s
         if self._ended is not None:
             self._gap = max(self._gap, now - self._ended)
         self._ended = now
-        if tokens:
+        if tokens and loss is not None:
             self._losses.append(loss)
             self._tokens += tokens
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from argosy.engine.group import Group
-    from argosy.engine.optimizer import InnerOptimizer
+    from argosy.engine.paced import Paced
     from argosy.engine.weights import Weights
 
 OPTIMIZER = "optimizer."
@@ -62,7 +62,7 @@ class SiteState:
     """Ranks hold equal copies; every method changes all of it or nothing."""
 
     weights: "Weights"
-    optimizer: "InnerOptimizer"
+    optimizer: "Paced"
     holdings: Holdings
     counters: Counters = field(default_factory=Counters)
 

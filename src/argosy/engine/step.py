@@ -10,7 +10,7 @@ from argosy.data.order import parse_cursor
 from argosy.engine import models
 from argosy.engine.gradients import OwnGradients, SharedGradients
 from argosy.engine.guard import Guard, Ruling
-from argosy.engine.optimizer import clip, norm_of
+from argosy.engine.optimizer import InnerOptimizer, clip, norm_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,9 @@ class Stepper:
         group: "Group",
         share: "Share",
     ) -> None:
+        assert isinstance(state.optimizer, InnerOptimizer)
         self._state = state
+        self._optimizer = state.optimizer
         self._sequences = sequences
         self._training = training
         self._group = group
@@ -76,16 +78,16 @@ class Stepper:
         if ruling is Ruling.TAKE:
             if training.clip_norm is not None:
                 clip(state.weights, norm, training.clip_norm)
-            state.optimizer.step(tokens, trained)
+            self._optimizer.step(tokens, trained)
         else:
             trained = 0
-        state.optimizer.clear()
+        self._optimizer.clear()
         state.trained(trained, cursor.text())
         return Taken(loss=mean, norm=norm, tokens=trained, ruling=ruling)
 
     def _backward(self, tokens: "Tensor") -> "Tensor":
         """The gradient of the batch's mean loss: this rank's part of it, and of the loss."""
-        self._state.optimizer.clear()
+        self._optimizer.clear()
         pieces = torch.split(tokens, self._share.micro_batch)
         total = torch.zeros((), device=self._device)
         for index, piece in enumerate(pieces):

@@ -51,6 +51,15 @@ class Weights:
     def set(self, values: np.ndarray) -> None:
         self.vector.copy_(torch.from_numpy(values))
 
+    def intact(self) -> bool:
+        """Whether the module's parameters are still views of the vector, and on its device."""
+        at = self.vector.data_ptr()
+        for parameter in self.parameters:
+            if parameter.data_ptr() != at:
+                return False
+            at += parameter.numel() * self.vector.element_size()
+        return True
+
     def split(self, flat: "Tensor") -> list["Tensor"]:
         """A vector in the table's order, cut into the parameters' shapes."""
         pieces = torch.split(flat, [parameter.numel() for parameter in self.parameters])

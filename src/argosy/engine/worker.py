@@ -23,6 +23,7 @@ from argosy.engine.materials import Openings
 from argosy.engine.optimizer import InnerOptimizer
 from argosy.engine.snapshot import Keeper, Snapshot, load
 from argosy.engine.state import SiteState, counters_in, moments_in
+from argosy.engine.trainer import OwnTrainer
 from argosy.engine.weights import Weights
 from argosy.exchange.holdings import Holdings
 from argosy.spec import parse_fleet, parse_job
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from argosy.engine.crew import Crew
     from argosy.engine.exchange_driver import Posting
     from argosy.engine.inbox import Inbox
+    from argosy.engine.trainer import Materials, Trainer
     from argosy.exchange.agreement import Agreement
     from argosy.logbook import Logbook
 
@@ -91,14 +93,13 @@ class Worker:
         self._begin(driver, started, snapshot)
         for complaint in complaints:
             self._tell("checkpoint", complaint)
-        materials = self._openings.open(plan, self._write_down, self._tell)
+        trained_by = self._trainer(plan)
         state, config = self._state(driver, checkpoints, snapshot, leads=crew.leads(CATCH_UP_S))
         driver.attach(state)
         return Loop(
             Bench(
-                training=self.job.training,
                 state=state,
-                materials=materials,
+                trainer=trained_by(state),
                 driver=driver,
                 crew=crew,
                 logbook=self._logbook,
@@ -106,13 +107,21 @@ class Worker:
                 keeper=Keeper(
                     place.scratch, self._clock, lambda error: self._tell("disk", str(error))
                 ),
-                open_materials=lambda new: self._openings.open(new, self._write_down, self._tell),
                 clock=self._clock,
                 orphan_after_s=place.orphan_after_s,
                 metrics=self._openings.metrics(plan),
                 facts={"run": place.run, "config": config},
             )
         )
+
+    def _trainer(self, plan: "SitePlan") -> "Callable[[SiteState], Trainer]":
+        """Open what the plan names; who trains on it is made once there is a state to train."""
+
+        def opened(new: "SitePlan") -> "Materials":
+            return self._openings.open(new, self._write_down, self._tell)
+
+        materials = opened(plan)
+        return lambda state: OwnTrainer(self.job.training, state, materials, open_materials=opened)
 
     # -- what the log says -------------------------------------------------------------------------
 

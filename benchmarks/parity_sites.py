@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from argosy.core.job import Job
     from argosy.data.tokens import Tokens
     from argosy.engine.loop import Loop
+    from argosy.engine.ops import Leave
     from argosy.logbook.embedded import EmbeddedLogbook
     from argosy.logbook.keys import Pen
 
@@ -245,12 +246,12 @@ class Run:
         self._controller.post(self._side.drain("done"))
         while not all(loop.bench.driver.side.finished for loop in self.loops.values()):
             for loop in self.loops.values():
-                loop.turn()
+                turn(loop)
             self._hear()
             if (commit := self._side.decide(0.0)) is not None:
                 self._controller.post(commit)
         for loop in self.loops.values():
-            while loop.turn() is None:
+            while turn(loop) is None:
                 pass
         agreed = self._side.agreement
         self._controller.post(
@@ -357,11 +358,22 @@ class Run:
             self._heard = entry.seq
 
 
+def turn(loop: "Loop") -> "Leave | None":
+    """One operation, a training step included; what ends the run."""
+    from argosy.engine.ops import Train
+
+    due = loop.turn()
+    if not isinstance(due, Train):
+        return due
+    loop.train(due)
+    return None
+
+
 def one_step(loop: "Loop") -> None:
     """Whatever is due at this boundary, then one optimizer step."""
     before = loop.bench.state.counters.step
     while loop.bench.state.counters.step == before:
-        left = loop.turn()
+        left = turn(loop)
         assert left is None, left
 
 

@@ -14,7 +14,7 @@ from fakes.guests import BATCH, GuestHosting, adamw, loss_of, sgd, workplace_fil
 from torch import nn
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from argosy.core.errors import DamagedError, SpecError
+from argosy.core.errors import DamagedError, HostError, SpecError
 from argosy.core.records import Contribution, Digest, HostEvent, HostStarted, Progress
 from argosy.engine.guest import GuestOptimizer
 from argosy.engine.site import Site
@@ -295,7 +295,7 @@ def test_an_error_in_the_loop_leaves_a_snapshot_of_all_counted_steps(tmp_path: P
             for batch in batches:
                 loss_of(model, batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-                site.step(BATCH)
+                site.step(BATCH, loss=float("nan"))
                 if site.steps == 3:
                     raise ZeroDivisionError
 
@@ -304,11 +304,22 @@ def test_an_error_in_the_loop_leaves_a_snapshot_of_all_counted_steps(tmp_path: P
         run.go(Town.finished)
 
     assert guest.line.closed
-    assert not run.said(Progress), "a guest that tells no loss has no progress to tell"
+    assert not run.said(Progress), "a loss that is no number is not told"
     del run.hosts["tokyo"]
     back = GuestHosting(run, "tokyo", plain)
     run.go(lambda _: hasattr(back.site, "_due"))
     assert back.site.steps == 3
+
+
+def test_what_could_not_be_sent_at_the_end_is_an_error(tmp_path: Path) -> None:
+    run = alone(tmp_path)
+    guest = GuestHosting(run, "tokyo", plain)
+    run.go(lambda town: town.round >= 1)
+    guest.line.sends = False
+
+    run.drain()
+    with pytest.raises(HostError, match="the last records could not be sent"):
+        run.go(Town.finished)
 
 
 def test_a_step_over_nothing_is_a_mistake(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ class TownLine:
         self.inbox = RestingInbox(town.book, Payloads(town.book), site=place.site)
         self.inbox.rest = rest
         self.closed = False
+        self.sends = True  # what was said has arrived when it is closed
         self._place = place
 
     def speak(self, incarnation: int) -> Mouth:
@@ -93,7 +94,7 @@ class TownLine:
 
     def close(self) -> bool:
         self.closed = True
-        return True
+        return self.sends
 
 
 class GuestHosting(Hosting):

@@ -110,11 +110,7 @@ class Guest(Worker):
     def loop(
         self, outbox: "Posting", crew: "Crew", started: "HostStarted", *, incarnation: int
     ) -> "Loop":
-        try:
-            loop = super().loop(outbox, crew, started, incarnation=incarnation)
-        except BaseException:
-            self.optimizer.detach()
-            raise
+        loop = super().loop(outbox, crew, started, incarnation=incarnation)
         if loop.bench.state.counters.trained and not self.optimizer.state():
             self._tell("optimizer", "no moments of it were kept: it begins fresh")
         return loop

@@ -86,7 +86,7 @@ class Site:
         self._connect = connect
         self._clock = clock
         self._line: Connection
-        self._guest: Guest
+        self._guest: Guest | None = None
         self._loop: Loop
         self._due: ops.Train | ops.Leave
         self._began = 0.0  # the guest's step
@@ -150,19 +150,19 @@ class Site:
         place = self._place()
         self._line = self._connect(place)
         try:
-            self._guest = Guest(
+            guest = self._guest = Guest(
                 place, self._line.book, self._line.inbox, model=self._model,
                 optimizer=self._optimizer, clock=self._clock,
             )  # fmt: skip
-            incarnation = next_incarnation(self._guest.history, place.site, place.host)
+            incarnation = next_incarnation(guest.history, place.site, place.host)
             told = started(place.address, clock_offset_ms=self._line.clock_offset_ms)
-            self._loop = self._guest.loop(
+            self._loop = guest.loop(
                 self._line.speak(incarnation), SoloCrew(place.host), told, incarnation=incarnation
             )
             self._heed_notice()
             self._go_on()
         except BaseException:
-            self._line.close()
+            self._close()
             raise
         return self
 
@@ -182,12 +182,21 @@ class Site:
             if isinstance(self._due, ops.Leave) and self._due.done:
                 self._state.weights.set(self._state.holdings.a)
         finally:
-            self._guest.optimizer.detach()
-            if self._handled:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            sent = self._line.close()
+            sent = self._close()
         if kind is None and not sent:
-            raise HostError("the last records could not be sent", where=self._guest.place.url)
+            raise HostError(
+                "the last records could not be sent", where="argosy.Site",
+                hint="start again in the same folder when the logbook can be reached",
+            )  # fmt: skip
+
+    def _close(self) -> bool:
+        """Everything as it was found; whether all has been sent."""
+        if self._guest is not None:
+            self._guest.optimizer.detach()
+        if self._handled:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._handled = False
+        return self._line.close()
 
     @property
     def _state(self) -> "SiteState":

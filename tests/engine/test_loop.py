@@ -8,6 +8,7 @@ import pytest
 from fakes.engine import CHECKER, Town
 
 from argosy.core.errors import PolicyError, SpecError
+from argosy.core.law import Form
 from argosy.core.records import (
     Access,
     Commit,
@@ -18,7 +19,10 @@ from argosy.core.records import (
     HostEvent,
     HostStarted,
     Progress,
+    Shard,
+    Writer,
 )
+from argosy.data.order import Cursor
 
 ONE = ("frankfurt",)
 TWO = ("frankfurt", "tokyo")
@@ -221,6 +225,36 @@ def test_the_last_one_of_a_round_posts_after_half_a_window(
         frankfurt.turn()
 
     assert (posts("frankfurt") > before) == others_posted
+
+
+@pytest.mark.parametrize("moments", ["shared", "own"])
+def test_a_payload_that_does_not_decode_is_void_and_nobody_stumbles_over_it(
+    tmp_path: Path, moments: str
+) -> None:
+    run = town(tmp_path, (*TWO, "virginia"), exchange={"moments": moments})
+    for site in TWO:
+        run.start(site)
+    nonsense = b"what is this"
+    shard = Shard(
+        parameter="*", start=0, stop=run.agreed().size, blob=run.book.put(nonsense),
+        bytes=len(nonsense),
+    )  # fmt: skip
+    body = Contribution(
+        fragment=0, n=1, base=0, tokens=64, steps=2, trained=64, codec="fp32", form=Form.UPDATE,
+        rule="a test", cursor=Cursor().text(), incarnation=1, shards=(shard,),
+    )  # fmt: skip
+    run.book.say((Writer(site="virginia", host="virginia-1", incarnation=1), body))
+
+    run.go(lambda town: town.round >= 1)
+    run.hosts["frankfurt"].turn()
+    run.go(lambda town: len(digests(town).get(1, set())) == 1 and town.round >= 2)
+
+    named = next(e.body for e in run.said(Commit))
+    assert isinstance(named, Commit)
+    assert "virginia" in {member.site for member in named.members}
+    assert {e.writer.site for e in run.said(Digest) if e.body.round == 1} >= {  # type: ignore[union-attr]
+        "frankfurt", "tokyo", "controller",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("codec", ["int8", "int4", "ternary"])

@@ -22,6 +22,7 @@ from argosy.exchange.codec import (
     values_in,
 )
 from argosy.exchange.moments import SLOWEST, levels, moments_of, paces
+from argosy.exchange.outer import moments_told
 from argosy.exchange.vectors import Vector
 
 HEADER = struct.Struct("<4sBBHI I QQ")
@@ -125,6 +126,13 @@ def test_what_no_encoder_makes_is_refused_by_everyone(damaged: bytes) -> None:
         decode(payload)
     with pytest.raises(DamagedError):
         moments_in(payload)
+
+
+def test_a_void_payload_tells_nothing_and_hides_nothing() -> None:
+    update = encode(UPDATE, "fp32")
+    payloads = [b"what is this", update, update + encode_moments(vector(0.5))]
+
+    assert [moments.tolist() for moments in moments_told(payloads)] == [[0.5]]
 
 
 def test_a_byte_a_row_is_the_most_it_takes() -> None:

@@ -12,8 +12,7 @@ from argosy.engine.leader import Leader
 from argosy.engine.meter import Meter
 from argosy.engine.state import Step, stretch_of
 from argosy.engine.stripes import Stripes
-from argosy.exchange.codec import moments_in
-from argosy.exchange.outer import combine_payloads
+from argosy.exchange.outer import combine_payloads, moments_told
 
 if TYPE_CHECKING:
     from argosy.engine.bench import Bench
@@ -173,8 +172,8 @@ class Loop:
             )  # fmt: skip
             self._state.apply(took, mean)
             own = self._driver.hand.site
-            told = [moments_in(payload) for site, payload in payloads.items() if site != own]
-            self._state.optimizer.agree([moments for moments in told if moments is not None])
+            others = (payload for site, payload in payloads.items() if site != own)
+            self._state.optimizer.agree(moments_told(others))
             if self._leads:
                 self._driver.applied(commit)
 

@@ -15,13 +15,14 @@ which is FedNova's normalisation: a site counts by the tokens it has seen, not b
 into steps, and with equal steps the coefficients are the plain token weights of rule 3.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from argosy.core.errors import DamagedError
 from argosy.core.records import Commit, Member
-from argosy.exchange.codec import decode
+from argosy.exchange.codec import decode, moments_in
 from argosy.exchange.vectors import STRETCH, Vector, stretches
 
 
@@ -70,6 +71,17 @@ def combine_payloads(
         else:
             return mean
     return np.zeros(parameters, dtype=np.float32)
+
+
+def moments_told(payloads: Iterable[bytes]) -> list[Vector]:
+    """The second moments that payloads carry. One that carries none, or is void, tells nothing."""
+    told = []
+    for payload in payloads:
+        with contextlib.suppress(DamagedError):
+            moments = moments_in(payload)
+            if moments is not None:
+                told.append(moments)
+    return told
 
 
 def outer_step(a: Vector, v: Vector, mean: Vector, lr: float, m: float) -> None:

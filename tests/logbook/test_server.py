@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 from fakes.logbook import Signing, contribution, event
 from fakes.server import (
-    FLEET,
-    JOB,
     RunningServer,
     Wire,
     answer,
-    begun,
     connected,
     fleet,
     gate_for,
@@ -29,16 +26,6 @@ from argosy.logbook.gate import Gate
 from argosy.logbook.keys import Authority
 from argosy.logbook.server import Serving
 from argosy.logbook.tls import client_tls
-
-
-@pytest.fixture
-def signing(tmp_path: Path) -> Signing:
-    return Signing(tmp_path / "keys", job=JOB, fleet=FLEET)
-
-
-@pytest.fixture
-def serving(signing: Signing) -> Serving:
-    return begun(signing)
 
 
 def test_a_stranger_without_a_certificate_gets_no_word(serving: Serving, tmp_path: Path) -> None:

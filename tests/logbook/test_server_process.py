@@ -12,26 +12,13 @@ from pathlib import Path
 import pytest
 from fakes.logbook import Signing, event
 from fakes.server import (
-    FLEET,
-    JOB,
     Wire,
-    begun,
     until,
 )
 
 from argosy.logbook import server as server_module
 from argosy.logbook.client import RemoteLogbook
 from argosy.logbook.server import Serving
-
-
-@pytest.fixture
-def signing(tmp_path: Path) -> Signing:
-    return Signing(tmp_path / "keys", job=JOB, fleet=FLEET)
-
-
-@pytest.fixture
-def serving(signing: Signing) -> Serving:
-    return begun(signing)
 
 
 @contextlib.contextmanager

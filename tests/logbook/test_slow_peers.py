@@ -1,16 +1,12 @@
 import contextlib
 import socket
 import ssl
-from pathlib import Path
 
 import pytest
 from fakes.logbook import Signing
 from fakes.server import (
-    FLEET,
-    JOB,
     RunningServer,
     answer,
-    begun,
     connected,
 )
 
@@ -18,16 +14,6 @@ from argosy.logbook.admission import RECORD_LIMIT
 from argosy.logbook.listener import Deadlines
 from argosy.logbook.server import Serving
 from argosy.logbook.tls import client_tls
-
-
-@pytest.fixture
-def signing(tmp_path: Path) -> Signing:
-    return Signing(tmp_path / "keys", job=JOB, fleet=FLEET)
-
-
-@pytest.fixture
-def serving(signing: Signing) -> Serving:
-    return begun(signing)
 
 
 def test_a_record_beyond_the_limit_is_refused_while_it_comes(

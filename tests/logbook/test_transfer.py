@@ -4,12 +4,11 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 from fakes.logbook import Signing
-from fakes.server import FLEET, JOB, RunningServer, Wire, begun, until
+from fakes.server import RunningServer, Wire, until
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from argosy.core.errors import DamagedError, HostError
@@ -22,16 +21,6 @@ from argosy.logbook.tls import client_tls
 BLOB = random.Random(2).randbytes(12_000_000)
 DIGEST = digest_of(BLOB)
 LANES = 4
-
-
-@pytest.fixture
-def signing(tmp_path: Path) -> Signing:
-    return Signing(tmp_path / "keys", job=JOB, fleet=FLEET)
-
-
-@pytest.fixture
-def serving(signing: Signing) -> Serving:
-    return begun(signing)
 
 
 @contextlib.contextmanager

@@ -118,12 +118,7 @@ def _write(
         else:
             hashed.update(raw)
             sink.write(raw)
-        before = counts[held_out]
-        counts[held_out] = Counts(
-            documents=before.documents + 1,
-            tokens=before.tokens + len(array),
-            bytes=before.bytes + size,
-        )
+        counts[held_out] = counts[held_out].and_one_more(tokens=len(array), size=size)
     hashed.update(kept.getbuffer())
     sink.write(kept.getbuffer())
     sink.seek(0)

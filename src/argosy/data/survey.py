@@ -28,12 +28,7 @@ def survey(source: "Source", root: "Path", *, sequence: int) -> Survey:
     found = tuple(files.examine(path, name) for path, name in files.find(source, root))
     count = {False: Counts(), True: Counts()}
     for held, size, tokens in encoded(_documents(found, source), BYTES, source.held_out):
-        now = count[held]
-        count[held] = Counts(
-            documents=now.documents + 1,
-            tokens=now.tokens + len(tokens),
-            bytes=now.bytes + size,
-        )
+        count[held] = count[held].and_one_more(tokens=len(tokens), size=size)
     require_text(source, found, count[False], count[True])
     _require_a_sequence(source, "", count[False], sequence, "add text")
     if source.held_out:

@@ -40,6 +40,12 @@ class Counts:
     tokens: int = 0
     bytes: int = 0
 
+    def and_one_more(self, *, tokens: int, size: int) -> "Counts":
+        """With a further document of so many tokens and bytes."""
+        return Counts(
+            documents=self.documents + 1, tokens=self.tokens + tokens, bytes=self.bytes + size
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Tokens:

@@ -1,10 +1,9 @@
 """A host's line to the logbook of its run: what is read there, and what is said."""
 
-import time
 from typing import TYPE_CHECKING
 
 from argosy.engine.inbox import Inbox, Payloads
-from argosy.logbook.client import RemoteLogbook
+from argosy.logbook.client import RemoteLogbook, wall_ms
 from argosy.logbook.keys import Pen
 from argosy.logbook.outbox import Outbox
 
@@ -32,7 +31,7 @@ class Line:
     def speak(self, incarnation: int) -> Outbox:
         """Say things as this life of the host."""
         pen = Pen.open(self._place.keys, incarnation)
-        self._outbox = Outbox(self.book, pen, lambda: time.time_ns() // 1_000_000)
+        self._outbox = Outbox(self.book, pen, wall_ms)
         return self._outbox
 
     def close(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from argosy.core.errors import DamagedError
+from argosy.data.order import Cursor
 from argosy.engine.snapshot import Snapshot
 from argosy.exchange.codec import encode_moments
 from argosy.exchange.holdings import Holdings
@@ -42,7 +43,7 @@ class Counters:
     open_n: int | None = None  # the post whose fate is open
     open_tokens: int = 0
     open_steps: int = 0
-    cursor: str = '{"epoch":0,"position":0}'
+    cursor: str = Cursor().text()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from argosy.data.order import Cursor
 from argosy.engine.step import Stepper, share_of
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from argosy.engine.evaluate import HeldOut
     from argosy.engine.state import SiteState
     from argosy.engine.step import Taken
-
-BEGINNING = '{"epoch":0,"position":0}'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -70,7 +69,7 @@ class OwnTrainer:
         if plan.sources != self._materials.sources:
             self._materials = self._open(plan)
             # the old position is of another order
-            self._state.counters = replace(self._state.counters, cursor=BEGINNING)
+            self._state.counters = replace(self._state.counters, cursor=Cursor().text())
         share = share_of(formed.hosts, formed.group.rank, plan, self._training.batch)
         self._stepper = Stepper(
             self._state, self._materials.sequences, self._training, group=formed.group, share=share

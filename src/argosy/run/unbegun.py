@@ -3,21 +3,16 @@
 import shutil
 
 from argosy.core.errors import UserError
-from argosy.logbook import open_log
 from argosy.run import folder as folders
 from argosy.run.folder import RunFolder
-from argosy.run.state import state_of
+from argosy.run.resume import read_state
 
 NEVER_BEGAN = "never began"
 
 
 def has_begun(folder: RunFolder) -> bool:
     """Whether a plan stands in its logbook. Raises UserError where that cannot be read."""
-    log = open_log(folder.logbook)
-    try:
-        return state_of(log.entries()).plan is not None
-    finally:
-        log.close()
+    return read_state(folder).plan is not None
 
 
 def forget_unbegun(folder: RunFolder, why: BaseException) -> bool:
